@@ -1,1 +1,1 @@
-"""The gatekeeper: alone decides, judges, lands and writes evidence."""
+"""The gatekeeper: the only role that decides, judges, lands changes and writes evidence."""

@@ -1,4 +1,4 @@
-"""Starts the gatekeeper: ``python -m gatewright.services.gatekeeper``."""
+"""Entry point of the gatekeeper: ``python -m gatewright.services.gatekeeper``."""
 
 from gatewright.service.process import run_process
 from gatewright.services.gatekeeper.service import serve

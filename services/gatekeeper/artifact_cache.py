@@ -1,6 +1,6 @@
-"""Artifacts that this gatekeeper has seen lately: a run's gates and its bundle look at the same ones again and again.
+"""In-memory cache of recently used artifacts. The gates of a run and its bundle read the same artifacts many times.
 
-An artifact's name is the digest of its bytes, checked when it was fetched, so a remembered one can never be out of date.
+An artifact's name is the digest of its bytes, checked on fetch, so a cached artifact can never be stale.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections import OrderedDict
 
 from gatewright.bus.port import Bus
 
-#: Bytes kept in memory, and the size above which one artifact is not kept.
+#: Bytes kept in memory, and the size above which an artifact is not cached.
 TOTAL_BYTES = 64 * 1024 * 1024
 ONE_ARTIFACT = 4 * 1024 * 1024
 
 
 class ArtifactCache:
-    """Stores and fetches through ``bus``; raises what the bus raises."""
+    """Cache in front of the artifact store of ``bus``. Errors of the bus pass through."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -23,13 +23,21 @@ class ArtifactCache:
         self._size = 0
 
     async def put_artifact(self, data: bytes) -> str:
-        """Store bytes; returns ``artifact:sha256:<hex>``."""
+        """Store bytes.
+
+        Returns:
+            ``artifact:sha256:<hex>``.
+        """
         uri = await self._bus.put_artifact(data)
         self._remember(uri, data)
         return uri
 
     async def get_artifact(self, uri: str) -> bytes:
-        """The bytes of an artifact, digest checked. Raises ArtifactError."""
+        """Return the bytes of an artifact after checking its digest.
+
+        Raises:
+            ArtifactError: the artifact is missing, or its bytes have another digest.
+        """
         known = self._known.get(uri)
         if known is not None:
             self._known.move_to_end(uri)
@@ -39,7 +47,10 @@ class ArtifactCache:
         return data
 
     async def get_upload(self, uri: str, publisher: str) -> bytes:
-        """The bytes of an artifact that this publisher has stored: what others' runs had is not given to it."""
+        """Return the bytes of an artifact that ``publisher`` itself has stored.
+
+        Artifacts of other publishers' runs are refused, so that a publisher cannot read them by their digest.
+        """
         return await self._bus.get_upload(uri, publisher)
 
     def _remember(self, uri: str, data: bytes) -> None:

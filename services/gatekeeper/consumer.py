@@ -1,6 +1,6 @@
-"""Feeds the result consumer from the gatekeeper's queues, and waits for its requests when the process leaves.
+"""Input loop of the gatekeeper: feeds the result consumer from its queues and drains open requests at shutdown.
 
-It knows nothing of what the messages are about.
+This module does not interpret messages.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOpt
 from gatewright.tasks.heartbeat import SIGNS, keep_alive
 from gatewright.telemetry.logs import Logger
 
-#: Seconds after which a queue that could not be read is tried again.
+#: Seconds before an unreadable queue is read again.
 MEND_PAUSE = 1.0
-#: Messages of one queue that joined which are in hand at a time.
+#: Maximum number of messages in progress per joined queue.
 JOINED_PLACES = 4
-#: Seconds after which an input in hand is said to be alive no more. Whatever git may take is shorter: it is stuck, and comes to
-#: another gatekeeper.
+#: Seconds after which an input in progress is no longer kept alive. Every git operation is shorter: a longer input is stuck,
+#: and the bus redelivers it to another gatekeeper.
 LONGEST = 1800.0
 
 
 @dataclass
 class InputConsumer:
-    """``places``: inputs in hand at a time. ``drain``: seconds that they are given when it is time to leave.
+    """Consumer of all queues of the gatekeeper.
 
-    ``mend`` makes what is missing of the queues; it is called when one cannot be read.
+    ``places`` is the maximum number of inputs in progress. ``drain`` is how many seconds they get at shutdown.
+    ``repair_queues`` creates missing queues; the consumer calls it when a queue cannot be read.
     """
 
     results: ResultConsumer
@@ -44,7 +45,7 @@ class InputConsumer:
     _loop: ConsumerLoop | None = None
 
     def attend_handler(self, handler: Handler) -> Handler:
-        """``handler``, whose requests are waited for at the end, too."""
+        """Wrap ``handler`` so that shutdown also waits for its open requests."""
 
         async def attend(message: Message) -> Reply:
             request = asyncio.ensure_future(_call(handler, message))
@@ -55,18 +56,25 @@ class InputConsumer:
         return attend
 
     async def run(self, queues: Sequence[tuple[Consumer, Subscription]]) -> None:
-        """Feed until it is time to leave, then drain. A bus that is away is waited for; raises what a defect raises."""
-        # Each queue waits with a place of its own, however few there are.
+        """Feed until shutdown, then drain.
+
+        An unreachable bus is retried. Exceptions that indicate a defect propagate.
+        """
+        # Each queue waits on a slot of its own, even when ``places`` is smaller.
         options = LoopOptions(max(self.places, len(queues)), MEND_PAUSE, self.drain)
         self._loop = ConsumerLoop(options, self.log, self._mend, beside=self._beside)
         await self._loop.run([self._source(consumer, queue) for consumer, queue in queues], self.stop)
 
     def join(self, consumer: Consumer, queue: Subscription) -> bool:
-        """Feed from one more queue; False when this consumer does not run now."""
+        """Start to feed from one more queue.
+
+        Returns:
+            False when this consumer is not running.
+        """
         return self._loop is not None and self._loop.join(self._source(consumer, queue), JOINED_PLACES)
 
     async def dismiss(self, consumer: Consumer) -> None:
-        """Feed from a queue no more."""
+        """Stop feeding from a queue."""
         if self._loop is not None:
             await self._loop.dismiss(consumer.durable)
 
@@ -84,7 +92,10 @@ class InputConsumer:
         return handle
 
     async def _mend(self, _error: BusError, _failures: int) -> None:
-        """See that the queues exist: servers that all started anew may have lost them. It is tried again when that fails."""
+        """Create queues that are missing, for example after all servers restarted.
+
+        Errors are ignored: the next failed read retries.
+        """
         try:
             await self.mend()
         except GatewrightError as error:

@@ -1,7 +1,7 @@
-"""The gates' own answer about a contract and a change, without a run.
+"""Dry run: the gates' verdict on a contract and a change, without a run.
 
-For ``gatewright check`` and ``gatewright policy explain``: a question as JSON, the gates' reports as JSON. The same functions
-judge here as in a run, on objects fetched into a mirror in a temporary folder; nothing is executed, and the repository is only
+``gatewright check`` and ``gatewright policy explain`` use it: the question and the gates' reports are JSON. The same functions
+judge here as in a run, on objects fetched into a mirror in a temporary folder. Nothing is executed, and the repository is only
 read.
 """
 
@@ -47,12 +47,12 @@ RUN = "run-examined"
 
 
 class DryRunQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be judged.
+    """A contract and, optionally, a change to judge.
 
     ``contract`` is the contract's JSON. ``source`` is where the repository's objects can be read, ``baseline`` a ref or commit
-    of it. The change is what leads from there to the commit ``candidate``, or ``patch`` (base64). ``publisher``: who is to
-    submit it, and as what ``kind`` of document. With ``empty_passes`` a change without a changed file is not refused: git hooks
-    see pushes and commits that bring nothing new.
+    of it. The change leads from the baseline to the commit ``candidate``, or is ``patch`` (base64). ``publisher`` is the
+    submitter and ``kind`` the kind of document submitted. With ``empty_passes`` a change without changed files is accepted: git
+    hooks see pushes and commits without changes.
     """
 
     contract: msgspec.Raw
@@ -68,9 +68,9 @@ class DryRunQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DryRunResult(msgspec.Struct, frozen=True):
-    """``reports`` of the gates, and ``unjudged``: rules that could not be asked here, which a run would judge.
+    """``reports`` of the gates, and ``unjudged``: rules that a run would check but a dry run cannot.
 
-    ``judged_files``: how many changed files were judged; None when no change was judged.
+    ``judged_files``: number of judged files; None when no change was judged.
     """
 
     reports: tuple[GateReport, ...]
@@ -79,7 +79,13 @@ class DryRunResult(msgspec.Struct, frozen=True):
 
 
 async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
-    """Judge. Raises MalformedError, ConfigurationError, GitError when the question cannot be answered."""
+    """Judge a contract and its change in the temporary folder ``scratch``.
+
+    Raises:
+        MalformedError: the question cannot be read.
+        ConfigurationError: the policies or the environment are incomplete.
+        GitError: the repository cannot be read.
+    """
     contract = codec.decode(bytes(question.contract), TaskContract)
     policies = load(Path(question.policies))
     reports: list[GateReport] = []
@@ -92,7 +98,7 @@ async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
         reports.append(await _policy(question, contract, policies, mirror, commit))
         unjudged += _orderer(question, contract, policies)
         if mirror is None:
-            unjudged.append("breadth: how much the paths open can only be told on the repository (--repo); a run asks it")
+            unjudged.append("breadth: needs the repository to count what the paths cover (--repo); a run checks it")
     if question.candidate is not None or question.patch is not None:
         if mirror is None:
             unjudged.append("the change: without the repository (--repo) there is no tree to judge; a run would fail here")
@@ -103,7 +109,7 @@ async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
 
 
 class NoArtifacts:
-    """A dry run has no store: it is about objects of the repository and the words of the contract alone."""
+    """Artifact store of a dry run, which is empty: only repository objects and the contract's own text are judged."""
 
     async def put_artifact(self, data: bytes) -> str:
         raise ArtifactError(f"a dry run stores no artifact ({len(data)} bytes)", code="artifact_missing")
@@ -139,7 +145,7 @@ async def _policy(
 
 
 def _orderer(question: DryRunQuestion, contract: TaskContract, policies: Policies) -> tuple[str, ...]:
-    """What stands in the way of an approval by another person, where a rule may ask for one. Raises ConfigurationError."""
+    """Check that another person could approve, where a rule requires approval. Raises ConfigurationError."""
     if not any(wants_another(rule) for rule in policies.people.rules):
         return ()
     people = policies.people.roster()[0].people
@@ -150,7 +156,7 @@ def _orderer(question: DryRunQuestion, contract: TaskContract, policies: Policie
 
 
 def _publisher(context: GateContext, name: str, kind: SubmissionKind, contract: TaskContract) -> None:
-    """What the gatekeeper would say to this publisher before there is a run. Limits are not asked: they are the moment's."""
+    """Check what the gatekeeper would check of this publisher before a run. Limits are skipped: they depend on current load."""
     report, rule = context.report, f"publishers.{name}"
     try:
         faults = document_faults(contract, kind, RUN, rule_of(context.policies.publishers, name))
@@ -165,13 +171,13 @@ def _publisher(context: GateContext, name: str, kind: SubmissionKind, contract: 
 async def _change(
     question: DryRunQuestion, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str
 ) -> tuple[GateReport, int | None]:
-    """What the diff gate and the integrated gate ask of a change, all in one report, and how many changed files they judged.
+    """Judge a change by the diff gate and the integrated gate, in one report. Return the number of judged files.
 
     The number is None for a patch that does not apply.
     """
     judged_files = None
     url = contract.repository.url if contract.repository is not None else mirror.url
-    # Without a run no person can be asked: what is judged in its place lets no CI file change.
+    # A dry run can ask no person, so its substitute verdict lets no CI file change.
     rules = policies.people.of(url) if question.judge_policy else ()
     context = _begin("integrated", policies).of_change(contract, mirror, rules)
     baseline = await mirror.tree_of(commit)
@@ -201,7 +207,13 @@ async def _change(
 
 
 def answer(question: bytes) -> bytes:
-    """The DryRunResult of a DryRunQuestion, both as JSON. Raises MalformedError, ConfigurationError, GitError."""
+    """Answer a DryRunQuestion with a DryRunResult, both as JSON.
+
+    Raises:
+        MalformedError: the question cannot be read.
+        ConfigurationError: the policies or the environment are incomplete.
+        GitError: the repository cannot be read.
+    """
     try:
         asked = read_json(question, DryRunQuestion)
     except UnreadableDocumentError as error:

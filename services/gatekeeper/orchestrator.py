@@ -1,7 +1,7 @@
-"""The shell around the decider: takes an input, has it judged, decided and stored, and carries out what follows.
+"""Imperative shell around the decider: gets an input judged, decided and stored, and executes the result.
 
-Every step may be repeated: a crash between any two of them is made good by the redelivery of the input, or by ``take_up`` in
-the gatekeeper that finds that no other moves the run. What two of them do at the same time is settled by the ledger's sequence.
+Every step may be repeated. After a crash between two steps, the redelivery of the input completes them, or ``take_up`` in a
+gatekeeper that finds the run stalled. The ledger's sequence decides between two gatekeepers that act at the same time.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.tracing.spans import NoSpans, SpanSink, finish
 
-#: Bundles that are made and stored in the background at a time.
+#: Bundles built and stored in the background at the same time.
 _STORED_TOGETHER = 4
-#: Seconds for which the seal of an ended run waits for what interrupted work reports.
+#: Seconds that the seal of an ended run waits for usage reports of interrupted work.
 ACCOUNT_PATIENCE = 10.0
-#: Times an input is decided anew after another gatekeeper appended first.
+#: Attempts to decide an input again after another gatekeeper appended first.
 CONFLICT_TRIES = 20
 
 
@@ -76,37 +76,47 @@ class Orchestrator:
     log: Logger
     metrics: Metrics
     turns: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)
-    #: Ended runs whose bundle the disk did not take: run id -> cause.
+    #: Ended runs whose bundle could not be written: run id -> cause.
     owed: dict[str, str] = field(default_factory=dict)
-    #: Steps that no message is waiting for.
+    #: Steps that no message waits for.
     background: set[asyncio.Task[None]] = field(default_factory=set)
-    #: Ended runs whose bundle waits for the bundle store, in the background.
+    #: Ended runs whose bundle is being uploaded to the bundle store in the background.
     storing: set[str] = field(default_factory=set)
     storing_places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_STORED_TOGETHER))
-    #: Open runs whose events the disk did not take: they stand still until it does.
+    #: Open runs whose events could not be written; they stay blocked until the disk accepts them.
     behind: dict[str, str] = field(default_factory=dict)
-    #: Ended runs whose seal waits for reports of interrupted work.
+    #: Ended runs whose seal waits for usage reports of interrupted work.
     sealing_later: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    #: Raises UnavailableError when this host has no room for work.
+    #: Raises UnavailableError when this host has no disk space for work.
     room: Callable[[], None] = lambda: None
-    #: Where the trace of a run goes once it is sealed.
+    #: Destination of the trace of a sealed run.
     spans: SpanSink = field(default_factory=NoSpans)
 
     async def accept(self, item: Submitted) -> bool:
-        """Make a submission a run. True when it is new: it is in the ledger and its first task is on the bus."""
+        """Turn a submission into a run.
+
+        Returns:
+            True when the run is new: it is in the ledger and its first task is on the bus.
+        """
         async with self._turn(item.run_id):
-            # Nearly every submission is new: it is taken for new until the ledger says otherwise, which it does on append.
+            # Nearly every submission is new: assume so until the append to the ledger fails.
             known = self.ledger.known(item.run_id) or NOWHERE
             if known.run is not None:
                 return False
             return isinstance(await self._step(item.run_id, item, known), Recorded)
 
     async def advance(self, run_id: str, item: Input) -> Outcome:
-        """Let ``item`` count, then take every step that is the gatekeeper's own. What became of ``item`` alone is returned.
+        """Apply ``item``, then take every next step of the gatekeeper itself.
 
-        A run that has to wait for locks waits in the ledger and in the lock table; the gatekeeper that releases them goes on
-        with it. Raises BusError when the bus is away: bring the input again. Raises MalformedError (``run_unknown``) for what
-        is about no run.
+        A run that waits for locks waits in the ledger and in the lock table; the gatekeeper that releases the locks continues
+        it.
+
+        Returns:
+            The outcome of ``item`` alone.
+
+        Raises:
+            BusError: the bus is unreachable; deliver the input again.
+            MalformedError: the run does not exist (``run_unknown``).
         """
         async with self._turn(run_id):
             outcome = await self._step(run_id, item)
@@ -114,7 +124,11 @@ class Orchestrator:
             return outcome
 
     async def reload(self, run_id: str) -> Run:
-        """The run as the ledger has it now: another gatekeeper may have moved it. Raises MalformedError (``run_unknown``)."""
+        """Load the run from the ledger, since another gatekeeper may have moved it.
+
+        Raises:
+            MalformedError: the run does not exist (``run_unknown``).
+        """
         self.ledger.forget(run_id)
         run = (await self.ledger.get(run_id)).run
         if run is None:
@@ -122,13 +136,18 @@ class Orchestrator:
         return run
 
     async def take_up(self, run_id: str, under_way: UnderWay) -> bool:
-        """Finish what this process or another began and left; True when there is nothing more to do for the run, ever.
+        """Finish what this process or another one left incomplete.
 
-        Raises UnavailableError when it cannot be done now, MalformedError when the run's history cannot be read.
+        Returns:
+            True when the run needs nothing more, ever.
+
+        Raises:
+            UnavailableError: it cannot be done now.
+            MalformedError: the run's history cannot be read.
         """
         turn = self._turn(run_id)
         if turn.locked():
-            return False  # it is being moved, here and now
+            return False  # a step of this run is in progress here
         async with turn:
             self.ledger.forget(run_id)
             position = await self.ledger.load(run_id)
@@ -149,19 +168,23 @@ class Orchestrator:
             return True
 
     async def current(self, run_id: str) -> Run | None:
-        """A run as the ledger has it; one that is over is not remembered, or old keys sent again would fill the memory."""
+        """Load a run from the ledger. Ended runs are not cached, so that replayed keys cannot fill the memory."""
         run = (await self.ledger.get(run_id)).run
         if run is not None and run.sealed is not None:
             self.left_behind(run_id)
         return run
 
     def left_behind(self, run_id: str) -> None:
-        """The run is over and sealed, by whichever gatekeeper: nothing about it need be remembered."""
+        """Drop all memory of a run that some gatekeeper has sealed."""
         self.ledger.forget(run_id)
         self.dispatcher.forget(run_id)
 
     async def moved_elsewhere(self, run_id: str) -> None:
-        """Another gatekeeper has moved a run, or sealed it: what that has made room for is given out. Raises BusError."""
+        """Dispatch tasks that got a slot because another gatekeeper moved or sealed a run.
+
+        Raises:
+            BusError: the bus did not accept a task.
+        """
         shares = self.dispatcher.shares
         if not shares.policy.bounded:
             return
@@ -173,7 +196,11 @@ class Orchestrator:
             await self.dispatcher.give_waiting()
 
     async def settle(self, run_id: str) -> None:
-        """Let go of what was made here of a bundle that is kept elsewhere, once the ledger says so. Raises BusError."""
+        """Delete the local copy of a bundle that is stored elsewhere, once the ledger confirms the seal.
+
+        Raises:
+            BusError: the ledger cannot be read.
+        """
         if run_id not in self.bundles.copies():
             return
         run = (await self.ledger.load(run_id)).run
@@ -183,7 +210,7 @@ class Orchestrator:
 
     @property
     def policies(self) -> Policies:
-        """What the operator allows."""
+        """The operator's policies."""
         return self.gates.policies
 
     @cached_property
@@ -191,11 +218,11 @@ class Orchestrator:
         return Dispatcher(self.bus, self.policies.shares, self.policies.beats)
 
     def _log(self, run: Run) -> Logger:
-        """For lines about a run: they carry its id, and that of its trace."""
+        """Return a logger whose lines carry the ids of the run and its trace."""
         return self.log.bind(run_id=run.run_id, trace_id=run.trace_id)
 
     def _turn(self, run_id: str) -> asyncio.Lock:
-        """One input of a run at a time in this process; other processes are met by the ledger's sequence."""
+        """Return the lock that serialises inputs of a run in this process. The ledger's sequence orders other processes."""
         turn = self.turns.get(run_id)
         if turn is None:
             turn = self.turns[run_id] = asyncio.Lock()
@@ -220,19 +247,19 @@ class Orchestrator:
                 return
             after = (await self._step(run_id, Continue(f"{message_id}:{step}"))).run
             if after is not None and next_step(after) == step:
-                return  # it waits for locks
+                return  # the run waits for locks
 
     def _account_wait(self, run: Run) -> float:
-        """Seconds for which the seal waits for reports of work that the end has interrupted while it may have asked models."""
+        """Return for how many seconds the seal waits for usage reports of interrupted work that may have called models."""
         if not awaited_accounts(run):
             return 0.0
         ended = datetime.fromisoformat(run.finished_at)
         return min(ACCOUNT_PATIENCE, ACCOUNT_PATIENCE - (self.clock.now() - ended).total_seconds())
 
     def _seal_later(self, run_id: str, seconds: float) -> None:
-        """Seal a run after a while although a report is missing; a report that comes seals it before.
+        """Seal a run after a delay although a usage report is missing; the report's arrival seals it earlier.
 
-        A process that ends leaves the seal to the others.
+        A process that ends leaves the seal to others.
         """
         if run_id not in self.sealing_later:
             waiting = asyncio.get_running_loop().create_task(self._seal_without(run_id, seconds))
@@ -245,9 +272,9 @@ class Orchestrator:
         await self._wake(run_id)
 
     async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> Outcome:
-        """Judge, decide, append, carry out; again from the start when another gatekeeper was quicker.
+        """Judge, decide, append, execute; start again when another gatekeeper appended first.
 
-        Raises UnavailableError when the disk has no room for what would follow: the input is given back, and comes again.
+        Raises UnavailableError when the disk has no space for the result; the input is then redelivered.
         """
         self._check_room(run_id, item)
         for _ in range(CONFLICT_TRIES):
@@ -263,7 +290,7 @@ class Orchestrator:
                 if position.run is None and not isinstance(item, Submitted):
                     raise MalformedError(f"there is no run {run_id}", code="run_unknown")
                 if isinstance(item, RoleReplied):
-                    # Said before, said out of turn, of an earlier attempt, or of a run that is over.
+                    # A duplicate, out of turn, of an earlier attempt, or of an ended run.
                     self.log.info("answer_ignored", run_id=run_id, role=item.role, message_id=item.message_id)
                 refusal = next((verdict.report for verdict in verdicts if not verdict.passed), None)
                 return Refused(position.run, refusal) if refusal is not None else Ignored(position.run)
@@ -287,13 +314,13 @@ class Orchestrator:
         raise BusError(f"{run_id}: {CONFLICT_TRIES} conflicts in a row")
 
     async def _has_moved(self, position: Position, run_id: str, item: Input) -> bool:
-        """Whether the run is further than this process remembered.
+        """Return whether the run is further than this process remembered.
 
-        What does not count for a run as it was may count for it as it is: the answer to a task that another gatekeeper gave out
-        must not be thrown away because this one has not heard of it.
+        An input without effect on the remembered state may have one on the actual state. For example, the answer to a task that
+        another gatekeeper dispatched must not be dropped.
         """
         if isinstance(item, Submitted):
-            return False  # it never counts for a run that exists
+            return False  # it never has an effect on an existing run
         return (await self.ledger.load(run_id)).sequence != position.sequence
 
     async def _carry_out(self, run: Run, transition: Transition) -> None:
@@ -304,13 +331,13 @@ class Orchestrator:
             return
         await asyncio.gather(self.dispatcher.give(run, transition.commands), self._keep(run, transition))
         if run.ended:
-            self.behind.pop(run.run_id, None)  # the seal writes all of it
+            self.behind.pop(run.run_id, None)  # the seal writes all events
             await self._stop_work(run)
         elif run.parked and run.locks is None:
             await self._release(run)
 
     async def _keep(self, run: Run, transition: Transition) -> None:
-        """Write the events to the bundle. A run whose evidence the disk does not take goes no further until it does."""
+        """Write the events to the bundle. If the disk refuses, the run is blocked until it accepts them."""
         try:
             await self.bundles.append(run, transition.events)
         except UnavailableError as error:
@@ -318,7 +345,7 @@ class Orchestrator:
             self._log(run).error("evidence_unwritable", code=error.reason, cause=error.message)
 
     def _check_room(self, run_id: str, item: Input) -> None:
-        """Ending a run on demand, and saying that it was sealed, need no room that the run has not taken."""
+        """Check the disk space. Ending a run on demand and recording its seal need no additional space."""
         if isinstance(item, AbortReceived | SealReported):
             return
         self.room()
@@ -326,40 +353,44 @@ class Orchestrator:
             raise UnavailableError(self.behind[run_id], code=UNWRITABLE)
 
     async def _stop_work(self, run: Run) -> None:
-        """A run that has ended holds no paths; roles that work for it stop, and none is given its tasks again."""
+        """Release the paths of an ended run, stop the roles that work for it, and withdraw its tasks."""
         if any(task.status == "RUNNING" for task in run.tasks.values()) or open_summonses(run):
-            await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # and again, see projections/cancellations.py
+            await self.bus.broadcast(CANCEL_SUBJECT, cancel_notice(run.run_id))  # repeated by projections/cancellations.py
             await self.dispatcher.withdraw(run)
         await self._release(run)
 
     async def _release(self, run: Run) -> None:
-        """Give up what the run holds or waits for, and go on with the runs that waited for it."""
+        """Release the locks and waiting entries of the run, and continue the runs that waited for them."""
         if run.plan is None:
-            return  # it never came so far
+            return  # it never claimed paths
         for run_id in await self.gates.locks.release(run.accepted.repository_key, run.run_id):
             waking = asyncio.get_running_loop().create_task(self._wake(run_id))
             self.background.add(waking)
             waking.add_done_callback(self.background.discard)
 
     async def _wake(self, run_id: str) -> None:
-        """Go on with a run that waited. One that is missed here is found standing still, by any gatekeeper."""
+        """Continue a run that waited. If this fails, any gatekeeper later finds the run stalled."""
         try:
             await self.advance(run_id, Continue(f"{run_id}:woken"))
             run = (await self.ledger.get(run_id)).run
             if run is not None and run.ended:
-                await self._release(run)  # it ended while it waited, and its place was left in the table
+                await self._release(run)  # it ended while it waited and is still in the table
         except UnavailableError as error:
             self.log.warning("run_left_for_later", run_id=run_id, code=error.reason, cause=error.message)
         except GatewrightError as error:
             self.log.error("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
 
     async def pay_debts(self) -> None:
-        """Write the events that a disk refused, and seal the runs whose bundle could not be written. What fails stays owed.
+        """Write events that a disk refused, and seal runs whose bundle could not be written. Failures stay in the list.
 
-        1. events come first: they need only this host  2. one request probes the bundle store before all debts are sent there
-        3. other paths pay debts too: a stalled run is taken up, and another gatekeeper may seal it  4. debts are independent: a
-        run whose history cannot be read is reported, and stops no other.
-        Raises UnavailableError; StoreError when the bundle store cannot be used.
+        1. Events come first: they need only this host.
+        2. One request probes the bundle store before all bundles are sent there.
+        3. Other code paths complete them too: a stalled run is taken up, and another gatekeeper may seal it.
+        4. Runs are independent: a run with an unreadable history is reported and blocks no other.
+
+        Raises:
+            UnavailableError: the disk has no space.
+            StoreError: the bundle store cannot be used.
         """
         for run_id in tuple(self.behind):  # 1
             await self._pay(run_id, self._catch_up)
@@ -398,7 +429,7 @@ class Orchestrator:
             self.log.info("evidence_written", run_id=run_id)
 
     def _store_beside(self, run: Run) -> None:
-        """Seal a run in the background when its bundle goes to an outside system: no input and no other run waits for it."""
+        """Seal a run in the background when its bundle goes to an external store: no input and no other run waits for it."""
         if run.run_id in self.storing:
             return
         self.storing.add(run.run_id)
@@ -408,7 +439,7 @@ class Orchestrator:
 
     async def _store(self, run: Run) -> None:
         try:
-            # Few at a time: making a bundle takes threads of the executor that decisions share.
+            # Few at the same time: building a bundle uses threads of the executor that decisions share.
             async with self.storing_places:
                 with host_errors():
                     await self._seal_or_owe(run, self._seal_in_turn)
@@ -420,7 +451,7 @@ class Orchestrator:
             self.storing.discard(run.run_id)
 
     async def _seal_or_owe(self, run: Run, seal: Callable[[Run], Awaitable[None]]) -> None:
-        """A bundle that cannot be written now is owed: the run has ended, and its input has nothing more to bring about."""
+        """Seal a run. If the bundle cannot be written now, retry later: the run has ended, and its input is complete."""
         try:
             await seal(run)
         except UnavailableError as error:
@@ -435,13 +466,13 @@ class Orchestrator:
         await self._report_seal(run, *await self._write_bundle(run))
 
     async def _seal_in_turn(self, run: Run) -> None:
-        """As ``_seal``, but take the run's turn only for the ledger: other inputs of the run do not wait for the store."""
+        """Seal like ``_seal``, but hold the run's lock only for the ledger: its other inputs do not wait for the store."""
         written = await self._write_bundle(run)
         async with self._turn(run.run_id):
             await self._report_seal(run, *written)
 
     async def _write_bundle(self, run: Run) -> tuple[Sealed, MemoryEntry | None]:
-        await self.dispatcher.withdraw(run)  # again: the bus may have been away when the run ended
+        await self.dispatcher.withdraw(run)  # again: the bus may have been unreachable when the run ended
         await self._release(run)
         position = await self.ledger.get(run.run_id)
         secrets = self.gates.secrets
@@ -459,7 +490,7 @@ class Orchestrator:
         if outcome.run is not None and self.gates.memories is not None:
             self.gates.memories.note(outcome.run)
         if counts is not None and counts.manifest_sha256 != sealed.manifest_sha256:
-            # Another key, or another version of this program: two bundles of one run would both seem to be the one.
+            # Another key, or another version of this program: two different bundles of one run would both appear valid.
             await self.bundles.withdraw(run.run_id, sealed.manifest_sha256)
             self._log(run).error("bundle_withdrawn", signer=sealed.signer, sealed_by=counts.signer)
         else:
@@ -471,7 +502,7 @@ class Orchestrator:
         self.left_behind(run.run_id)
 
     def _memory(self, run: Run, sealed: Sealed) -> MemoryEntry | None:
-        """What later runs are told of this one: nothing where the policy had it off, or no packet could be made."""
+        """Return the memory entry for later runs; None when policy disabled memory, or no summary could be built."""
         if run.accepted.memory is None or not sealed.packet:
             return None
         scanner = self.gates.secrets.scanner
@@ -480,7 +511,7 @@ class Orchestrator:
         return entry_of(packet, digest, sealed.manifest_sha256, lambda text: redact_words(text, scanner) == text)
 
     def _tell_trace(self, run: Run, transitions: Sequence[Transition]) -> None:
-        """Comfort, and no evidence: what cannot be told is said in the log, and the run is over all the same."""
+        """Export the trace. It is no evidence: a failure is logged and ignored."""
         if isinstance(self.spans, NoSpans):
             return
         try:

@@ -1,7 +1,7 @@
-"""The queues of publishers that come and go while the gatekeeper runs: what the server lets it read is what it reads.
+"""Queues of publishers that are added or removed while the gatekeeper runs: it reads every queue that the server permits.
 
-The server's configuration is made from the identities, and says by what this connection may do which publishers there are. So
-no list of ours can be behind it, and no gatekeeper is started anew for a publisher. It handles no message.
+The server's configuration is generated from the identities, and the permissions of this connection list the publishers. So no
+separate list can be outdated, and a new publisher needs no restart. It handles no message.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.consumer import InputConsumer
 from gatewright.telemetry.logs import Logger
 
-#: Seconds between two looks at which publishers there are.
+#: Seconds between two checks for new publishers.
 LOOK = 5.0
 _PATIENCE_SECONDS = 5.0
 
 
 @dataclass
 class PublisherQueues:
-    """``inputs`` is what the queues are fed to."""
+    """Manager of publisher queues; ``inputs`` is the consumer that they feed."""
 
     bus: Bus
     inputs: InputConsumer
@@ -35,11 +35,11 @@ class PublisherQueues:
 
     @property
     def publishers(self) -> tuple[str, ...]:
-        """Those whose queues are read, beside the standing ones."""
+        """Publishers whose queues are read, beside the standing ones."""
         return tuple(self._joined)
 
     async def keep(self, stop: asyncio.Event) -> None:
-        """Look again and again until the process is told to leave; what cannot be had now is tried at the next look."""
+        """Check repeatedly until shutdown; a failed check is retried by the next one."""
         while isinstance(self.bus, JetStreamBus) and not stop.is_set():
             try:
                 await self.look(self.bus)
@@ -48,9 +48,12 @@ class PublisherQueues:
             await pause_unless(stop, LOOK)
 
     async def look(self, bus: JetStreamBus) -> None:
-        """Read from the queues of the publishers that have come, and no more from those that are gone.
+        """Start to read the queues of new publishers and stop reading those of removed ones.
 
-        Raises BusError, ConfigurationError, HostError when there is no room for the streams of a new one.
+        Raises:
+            BusError: the server does not answer.
+            ConfigurationError: the queues do not fit the configuration.
+            HostError: the server has no space for the streams of a new publisher.
         """
         known = {
             publisher: queue

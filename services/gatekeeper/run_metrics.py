@@ -1,4 +1,4 @@
-"""What the gatekeeper measures: the times of runs as they pass, and the queues every few seconds. It decides nothing."""
+"""Metrics of the gatekeeper: durations of runs when they occur, and queue depths every few seconds. It decides nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gatewright.telemetry.metric_list import (
 )
 from gatewright.telemetry.metrics import OTHER, Metrics, QueueLook
 
-#: Seconds between two looks at the queues.
+#: Seconds between two reads of the queues.
 LOOK = 5.0
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ _ROLES: dict[str, QueueName] = {
 
 
 def measure(metrics: Metrics, position: Position) -> None:
-    """Count what the last transition of a run brought about; to be called by the gatekeeper that appended it."""
+    """Record metrics of a run's last transition. Only the gatekeeper that appended it may call this."""
     trace_id = position.run.trace_id if position.run is not None else ""
     for passage in passages(position.transitions):
         match passage:
@@ -68,12 +68,12 @@ def measure(metrics: Metrics, position: Position) -> None:
 
 
 async def watch_queues(service: Service, queues: Callable[[], Iterable[Consumer]]) -> None:
-    """Until the process is told to leave, show how the queues stand; while that is not known, nothing is shown."""
+    """Update queue metrics until shutdown. Unknown values are not shown."""
     if not isinstance(service.bus, JetStreamBus):
         return
     stopping = asyncio.create_task(service.stop.wait())
     while not stopping.done():
-        # A bus that does not answer must not keep the process from leaving.
+        # A bus that does not answer must not block the shutdown.
         looking = asyncio.create_task(look(service.bus, queues(), service.metrics))
         await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if looking.done():
@@ -83,7 +83,7 @@ async def watch_queues(service: Service, queues: Callable[[], Iterable[Consumer]
 
 
 async def look(bus: JetStreamBus, queues: Iterable[Consumer], metrics: Metrics) -> None:
-    """One look at the queues, at the room of publishers and at the dead letters; what cannot be seen now is not shown."""
+    """Read the queues, the streams of publishers and the dead letters once. Unknown values are not shown."""
     connection, queues = bus.connection, tuple(queues)
     depths = await asyncio.gather(*(_or_none(queue_depth(connection, queue)) for queue in queues))
     letters = await _or_none(open_dead_letters(connection))
@@ -93,7 +93,7 @@ async def look(bus: JetStreamBus, queues: Iterable[Consumer], metrics: Metrics) 
 
 
 async def _rooms(connection: Connection, queues: Iterable[Consumer]) -> dict[tuple[str, PublisherRoom], float]:
-    """How full the streams of publishers are, of 1; those of the many beyond ``MOST_PUBLISHERS`` as the fullest of them."""
+    """Return how full the publishers' streams are, from 0 to 1; beyond ``MOST_PUBLISHERS`` only the maximum of the others."""
     publishers = [publisher for queue in queues if (publisher := intake_publisher(queue.stream)) is not None]
     named = sorted(publishers)[:MOST_PUBLISHERS]
     rooms: dict[tuple[str, PublisherRoom], float] = {}
@@ -108,7 +108,7 @@ async def _rooms(connection: Connection, queues: Iterable[Consumer]) -> dict[tup
 
 
 async def _or_none(question: Awaitable[T]) -> T | None:
-    """The loss of the bus is logged where it is noticed, and a queue that is missing where it is needed."""
+    """Return a result, or None on a bus error. Other code logs a lost connection or a missing queue."""
     try:
         return await question
     except BusError:
@@ -116,9 +116,9 @@ async def _or_none(question: Awaitable[T]) -> T | None:
 
 
 def by_label(depths: Sequence[QueueDepth]) -> dict[tuple[QueueName, str, QueueClass], QueueLook]:
-    """The queues as they are shown, pool by pool: each is scaled by what lies in it.
+    """Return the queue depths by label, pool by pool, since each pool is scaled by its own queues.
 
-    Names of pools are the operator's to invent: those beyond ``MOST_POOLS`` are shown together.
+    The operator chooses the names of pools; those beyond ``MOST_POOLS`` share one label.
     """
     attended = {_pool(depth.queue) for depth in depths if depth.pulls or depth.in_hand or depth.paused}
     named = sorted({_name(depth.queue) for depth in depths if depth.queue.stream == "TASKS"})[:MOST_POOLS]
@@ -140,10 +140,10 @@ def _label(queue: Consumer, named: Collection[str]) -> tuple[QueueName, str, Que
 
 
 def _name(queue: Consumer) -> str:
-    """``gpu`` of ``gw.task.worker.gpu.high``."""
+    """Return the name of a queue, such as ``gpu`` of ``gw.task.worker.gpu.high``."""
     return _pool(queue).rpartition(".")[2]
 
 
 def _pool(queue: Consumer) -> str:
-    """What the classes of one pool have in common: who serves one of them serves them all, the most urgent first."""
+    """Return the common part of a pool's queue names. A process that serves one class serves all, the most urgent first."""
     return task_queue(queue.subject) if queue.stream == "TASKS" else queue.durable

@@ -1,4 +1,4 @@
-"""The gatekeeper as a process: its parts put together, and the loops that feed it. Nothing is judged or decided here."""
+"""The gatekeeper as a process: assembles its parts and runs their loops. Nothing is judged or decided here."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ from gatewright.services.gatekeeper.publisher_queues import PublisherQueues
 from gatewright.services.gatekeeper.run_metrics import watch_queues
 from gatewright.services.gatekeeper.settings import Settings
 
-#: What is read from the first moment on; queues of publishers with names join.
+#: Queues that are read from the start; queues of named publishers are added later.
 _STANDING_QUEUES = (INTAKE_CONSUMER, OPERATOR_INTAKE_CONSUMER, RESULT_CONSUMER, EXHAUSTED_CONSUMER)
-#: Seconds between two attempts to seal what the disk did not take.
+#: Seconds between two attempts to seal bundles that could not be written.
 DEBTS = 2.0
 
 
 async def serve(service: Service, settings: Settings) -> None:
-    """Take messages until the process is told to leave; what is in hand then is finished, or given back at once."""
+    """Process messages until shutdown. Then finish the inputs in progress, or return them at once."""
     place = BundlePlace.of(settings)
     memories = MemoryIndex()
     orchestrator, results = assemble(service, settings, place, memories)
@@ -88,9 +88,9 @@ async def serve(service: Service, settings: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         queues = [await _open(service, consumer, stack) for consumer in _STANDING_QUEUES]
         async with asyncio.TaskGroup() as group:
-            # Beside everything else: the first look for secrets waits for it, and the process ends when it cannot be had.
+            # In parallel: the first secret scan waits for it, and the process ends if it fails.
             group.create_task(asyncio.to_thread(submissions.scanner.prepare))
-            # Beside the work, too: a long ledger takes minutes, and a submission needs nothing of it but its own subject.
+            # Also in parallel: a long ledger takes minutes to read, and a submission needs only its own subject.
             following = group.create_task(_look_after(service, follower))
             timing = group.create_task(follower.deadlines.keep(orchestrator, service.stop))
             tending = group.create_task(look_after(room, service.log))
@@ -114,7 +114,7 @@ async def serve(service: Service, settings: Settings) -> None:
             group.create_task(claims.keep(service.stop))
             group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, lambda: consumers(settings.pools, coming.publishers)))
-            # Its first step comes after the next line's: queues join what runs.
+            # Its first step runs after the next line: queues can only be added to a running consumer.
             group.create_task(coming.keep(service.stop))
             await inputs.run(queues)
             tending.cancel()
@@ -134,17 +134,17 @@ def _checkpoint(service: Service, settings: Settings) -> Checkpoint | None:
 
 
 def _doors(plain: Sequence[str], publishers: Iterable[str]) -> list[dict[str, str]]:
-    """The subjects of each publisher, and of those that the policy does not list: subject -> the plain one.
+    """Return the subjects of each publisher, and those shared by unlisted ones: subject -> plain subject.
 
-    Each is heard apart: a server cuts off who is sent more than it reads, which no publisher may bring upon another, nor upon
-    the gatekeeper's own work.
+    Each publisher has a separate subscription. The server disconnects a slow reader, and no publisher may cause that for
+    another one or for the gatekeeper's own work.
     """
     endings = ["" if name == DEFAULT_PUBLISHER else f".{name}" for name in publishers]
     return [{f"{each}{ending}": each for each in plain} for ending in (*endings, ".*")]
 
 
 async def _look_after(service: Service, follower: LedgerFollower) -> None:
-    """Read the ledger to its end, then follow it and look at what stands still, until the process is told to leave."""
+    """Read the ledger to its end, then follow it and check for stalled runs, until shutdown."""
     while not service.stop.is_set():
         try:
             await follower.catch_up()
@@ -164,7 +164,11 @@ async def _look_after(service: Service, follower: LedgerFollower) -> None:
 def assemble(
     service: Service, settings: Settings, place: BundlePlace, memories: MemoryIndex | None = None
 ) -> tuple[Orchestrator, ResultConsumer]:
-    """The gatekeeper's parts. Raises ConfigurationError when a policy file or the signing key cannot be used."""
+    """Assemble the gatekeeper's parts.
+
+    Raises:
+        ConfigurationError: a policy file or the signing key cannot be used.
+    """
     policies = load(settings.policies, settings.publishers)
     policies.pools.check_served(settings.pools)
     signer = HomeSigner(settings.home, settings.signing_key)
@@ -176,7 +180,10 @@ def assemble(
     ledger = Ledger(service.bus, foreign)
 
     async def has_ended(run_id: str) -> bool:
-        """A run whose history cannot be read is never moved again either: it must not hold paths for ever."""
+        """Return whether a run has ended.
+
+        A run with an unreadable history never moves again and must not hold paths forever.
+        """
         try:
             run = (await ledger.load(run_id)).run
         except MalformedError as error:
@@ -222,7 +229,11 @@ def assemble(
 
 
 def versions(scanner: SecretScanner) -> dict[str, str]:
-    """What decides here, for the manifest. Raises ConfigurationError when there is no git."""
+    """Return the versions of the deciding programs, for the manifest.
+
+    Raises:
+        ConfigurationError: git is not installed.
+    """
     found = program_versions(securesystemslib=metadata.version("securesystemslib"), secret_scanner=scanner.name)
     if "git" not in found:
         raise ConfigurationError("git cannot be run")
@@ -236,14 +247,14 @@ async def _release(stop: asyncio.Event, index: RunIndex) -> None:
 
 @dataclass
 class _Debts:
-    """Retries what could not be written, and reports it meanwhile. ``trouble``: why the bundle store cannot be used."""
+    """Retries failed writes and reports them. ``trouble``: why the bundle store cannot be used."""
 
     service: Service
     orchestrator: Orchestrator
     trouble: str = ""
 
     async def pay(self) -> None:
-        """Until the process stops, try to write and seal what the disk or the store refused."""
+        """Retry writing and sealing what the disk or the store refused, until shutdown."""
         while not self.service.stop.is_set():
             await pause_unless(self.service.stop, DEBTS)
             try:
@@ -257,7 +268,7 @@ class _Debts:
                 self.service.log.warning("debts_left_for_later", code=error.reason, cause=error.message)
 
     async def report(self) -> None:
-        """Report what is owed. It runs beside ``pay``, which may wait for a store that hangs."""
+        """Report pending writes. It runs in parallel to ``pay``, which may wait for a hanging store."""
         service, orchestrator = self.service, self.orchestrator
         while not service.stop.is_set():
             await pause_unless(service.stop, DEBTS)

@@ -13,14 +13,14 @@ from gatewright.service.settings import ServiceSettings
 
 
 class Settings(ServiceSettings):
-    """``policies`` is a folder that no agent can write to; ``key`` is the file of the signing key, made when it is missing."""
+    """``policies`` is a folder that no agent can write to; ``key`` is the file of the signing key, created when missing."""
 
     key: Path | None = None
-    #: Publishers that ``publishers.json`` need not list, separated by blanks in the variable; see ``Publishers.with_named``.
+    #: Publishers in addition to ``publishers.json``, separated by blanks in the variable; see ``Publishers.with_named``.
     publishers: Annotated[tuple[str, ...], NoDecode] = ()
-    #: Where sealed bundles are kept: ``s3://BUCKET[/PREFIX]``, reached as ``stores.json`` says; None: in the home folder.
+    #: Store of sealed bundles: ``s3://BUCKET[/PREFIX]``, with the credentials of ``stores.json``; None: the home folder.
     bundle_store: str | None = None
-    #: Inputs that are judged at the same time.
+    #: Number of inputs judged at the same time.
     parallel_inputs: int = Field(default=16, ge=1, le=256)
 
     @field_validator("bundle_store", mode="before")

@@ -1,7 +1,7 @@
-"""What of a model's proposal becomes the contract: nothing wider than the requester allowed. Pure.
+"""Limits a model's proposal for a contract: nothing wider than the requester allowed. Pure.
 
-What the request fixes stands, whatever is proposed; what it leaves open is proposed, and judged by the rules here. Everything
-that was not taken as it was proposed is told.
+Values that the request fixes stay; open values are proposed, and judged by the rules here. Every rejected or changed proposal
+is reported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def left_open(request: RunRequest) -> tuple[str, ...]:
 async def faults_of(
     proposal: ContractProposal, request: RunRequest, tree: TreeFiles, detected: Sequence[str], kinds: Sequence[str]
 ) -> tuple[Fault, ...]:
-    """What is wrong with a valid proposal where the request leaves it a say: paths, test commands, how the change is made."""
+    """Return the faults of a valid proposal in the fields that the request leaves open: paths, test commands, executor."""
     faults: list[Fault] = []
     open_fields = left_open(request)
     if "allowed_paths" in open_fields:
@@ -75,7 +75,7 @@ def fill_in(request: RunRequest, proposal: ContractProposal) -> RunRequest:
 
 
 def clamps(request: RunRequest, proposal: ContractProposal) -> tuple[Clamp, ...]:
-    """Everything that was proposed beyond what the request says, or against it."""
+    """Return everything that was proposed beyond or against the request."""
     return tuple(_clamps(request, proposal))
 
 
@@ -138,7 +138,7 @@ async def _why_not(command: str, tree: TreeFiles, detected: Sequence[str]) -> st
 
 def _executor_faults(executor: ProposedExecutor | None, kinds: Sequence[str]) -> Iterator[Fault]:
     if executor is None:
-        yield Fault("/executor", "required", "is required: the request does not say how the change is made")
+        yield Fault("/executor", "required", "is required: the request does not state how the change is made")
         return
     if executor.kind not in kinds:
         yield Fault("/executor/kind", "invalid", f"must be one of {', '.join(kinds)}")

@@ -1,7 +1,7 @@
-"""Writes the contract that a complete request asks for: no model, no judgement, nothing that the request did not say.
+"""Compiles the contract of a complete request: no model, no judgement, nothing beyond the request.
 
-What the request leaves open gets the least: the worker's least privilege, one attempt for each answer of the executor (three
-for one that is asked), and a change that is dropped when it fails.
+Open fields get the minimum: the worker's least privilege, one attempt for each answer of the executor (three for an executor
+that is asked again), and a change that is dropped when it fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, 
 #: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
 DEFAULT_SECONDS = 600.0
 MOST_RETRIES = 10
-#: Attempts of an agent or a model, where the request does not say: what fails three times in a row is for a person.
+#: Default attempts of an agent or a model: after three consecutive failures a person takes over.
 ASKED_TRIES = 3
 #: Specification 8, mechanism 5: the default denylist.
 FORBIDDEN_ACTIONS = ("rm -rf", "sudo", "ssh", "curl", "wget", "edit .env")

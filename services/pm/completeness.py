@@ -1,4 +1,4 @@
-"""What a request must say before it can become a contract. Pure; whether it may say so is the gatekeeper's question."""
+"""Completeness of a request before it can become a contract. Pure; the gatekeeper judges whether it is permitted."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ INCOMPLETE = "request_incomplete"
 
 
 def check_complete(request: RunRequest) -> None:
-    """Return when ``request`` says all that a contract needs.
+    """Check that ``request`` has everything that a contract needs.
 
-    Raises MalformedError with a fault for everything that is missing or cannot be used, by JSON pointer into the request; its
-    code is ``request_incomplete`` when a field is missing, else that of the first fault.
+    Raises:
+        MalformedError: has a fault for everything that is missing or unusable, by JSON pointer into the request. Its code is
+            ``request_incomplete`` when a field is missing, else that of the first fault.
     """
     faults = (*_missing(request), *_paths(request), *_artifacts(request), *_sharding(request))
     missing = [fault.pointer for fault in faults if fault.code == "required"]

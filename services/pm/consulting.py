@@ -51,7 +51,7 @@ class ContractConsultant:
         self._profiles = profiles
 
     def wanted(self, request: RunRequest) -> bool:
-        """Whether a model is to be asked: something is left open, and the pm has a model."""
+        """Return whether to ask a model: something is left open, and the pm has a model."""
         return bool(left_open(request)) and self._models.configured
 
     async def compile(self, task: RequestTask, context: TaskContext) -> TaskContract | Error:

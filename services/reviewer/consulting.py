@@ -1,7 +1,7 @@
-"""Has a model judge a change that the rules let pass. It can refuse it, at places that exist; it can let nothing pass.
+"""Asks a model to judge a change that passed the rules. It can refuse the change, with existing places; it can approve nothing.
 
-A statement about a line that the candidate does not have is dropped, and told. A verdict that rests on no place of the change
-is none.
+A statement about a line that the candidate does not have is dropped and reported. A verdict without a place in the change is
+invalid.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReviewConsultant:
 
     @property
     def wanted(self) -> bool:
-        """Whether a model is to be asked."""
+        """Whether to ask a model."""
         return self._models.configured
 
     async def judge(self, task: TaskContract, subject: Subject, patch: bytes, context: TaskContext) -> Opinion | Error:

@@ -68,7 +68,7 @@ class RuleReview:
     max_file_bytes: int
 
     async def findings(self, subject: Subject) -> tuple[Finding, ...]:
-        """What cannot be judged within the bounds is not let pass."""
+        """Return the findings; a change that exceeds the bounds is refused."""
         try:
             question = await asyncio.to_thread(question_about, subject)
             return findings_in(await self.judge.ask(question))

@@ -39,7 +39,7 @@ def question_about(subject: Subject) -> bytes:
 
 
 def findings_in(answer: bytes) -> tuple[Finding, ...]:
-    """What the child found."""
+    """Return the findings of the child process."""
     return _ANSWERS.decode(answer)
 
 

@@ -75,7 +75,9 @@ class PlanConsultant:
         return Split(groups_of(proposal, files), record)
 
     def _faults(self, task: TaskContract, proposal: PlanProposal, files: Sequence[bytes], most: int) -> tuple[Fault, ...]:
-        """1. not too many  2. paths that a contract may name  3. what the plan gate says of the plan that it would be."""
+        """Return faults: 1. too many shards 2. paths that a contract may not name 3. faults of the plan by the plan gate's
+        rules.
+        """
         if len(proposal.shards) > most:
             return (Fault("/shards", "invalid", f"must have at most {most} item(s)"),)
         faults = [
@@ -95,7 +97,7 @@ class PlanConsultant:
 
 
 def groups_of(proposal: PlanProposal, files: Sequence[bytes]) -> tuple[Group, ...]:
-    """The shards as groups, the terminal ones last; a broad one is told by its word, and given out alone."""
+    """Return the shards as groups, the terminal ones last; a broad one has its keyword, and is dispatched alone."""
     made = [(shard, _paths(shard.paths)) for shard in proposal.shards]
     groups = [
         Group(paths, _files_below(paths, files), terminal=shard.batch == "terminal", broad=shard.batch == "broad")

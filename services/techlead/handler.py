@@ -56,7 +56,7 @@ class TechLeadHandler:
         allowed = [scope.check_allowed_path(path) for path in task.allowed_paths]
         wanted = task.sharding.count if task.sharding is not None else 1
         executor = task.executor
-        # One patch or one reply is one whole: only who makes a change anew can be told which paths are its own.
+        # One patch or reply is indivisible: only a maker that works again can be assigned its own paths.
         if wanted == 1 or executor is None or not EXECUTOR_KINDS[executor.kind].splits:
             return (Group(tuple(task.allowed_paths), 0),)
         if not all(scope.takes_paths(command) for command in executor.commands):

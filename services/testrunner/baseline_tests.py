@@ -32,7 +32,7 @@ from gatewright.workspace import Workspace, Workspaces
 _MOST_PATHS = 100
 #: The exit codes of commands that a signal ended begin here.
 _BY_A_SIGNAL = 128
-#: Manifests of one change that are compared; each further one counts as changed.
+#: Maximum number of compared manifests per change; each further one is treated as changed.
 _MOST_MANIFESTS = 200
 
 
@@ -93,7 +93,7 @@ async def _deciding(
 
 async def _settings_change(change: TreeChange, before: TreeFiles, now: TreeFiles) -> bool:
     path = change.path.decode("utf-8", "replace")
-    # What was there and is not read (a link, say, or a large file) counts as another content.
+    # Existing files that are not read (such as links and large files) are treated as changed.
     unread = b" " * (settings.MOST_BYTES + 1)
     old = await before.read(path) if change.old_mode in REGULAR else None
     new = await now.read(path) if change.new_mode in REGULAR else None
@@ -133,7 +133,7 @@ def _folders(path: bytes) -> list[bytes]:
 
 
 async def _rewritten(workspace: Workspace, told: Told) -> tuple[str, ...]:
-    """Tests that the run changed, or all of them when that cannot be told."""
+    """Return the tests that the run changed, or all of them when that is unknown."""
     files = test_files(told)
     try:
         changed = {change.path.decode("utf-8", "replace") for change in await workspace.changes()}

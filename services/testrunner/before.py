@@ -1,4 +1,4 @@
-"""What a command that failed does without the change: said to people, who else look for a fault that was there before."""
+"""Result of a failed command without the change, for people, who could otherwise search for an older fault."""
 
 from __future__ import annotations
 

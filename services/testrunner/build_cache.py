@@ -62,7 +62,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Order:
-    """What is built of ``candidate``'s baseline; ``modules`` are the files that say which modules, ``sources`` those of Go."""
+    """Build input from ``candidate``'s baseline; ``modules`` are the files that list modules, ``sources`` those of Go."""
 
     candidate: RebuiltCandidate
     build: GoBuild
@@ -72,7 +72,7 @@ class _Order:
 
     @property
     def name(self) -> str:
-        """What tells caches apart."""
+        """Key of the cache."""
         modules = [(os.fsdecode(entry.path), entry.object_id) for entry in self.modules]
         told = json.dumps([__version__, self.environment, self.build.compiling, modules])
         return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
@@ -153,7 +153,7 @@ class BuildCache:
         empty, folder = (workspace.task / f"{name}-{uuid.uuid4().hex}" for name in ("empty", "additions"))
         for each in (empty, folder):
             each.mkdir()
-            each.chmod(0o755)  # whatever the umask
+            each.chmod(0o755)  # independent of the umask
         cache = BuiltBefore(CACHE, empty).for_run(workspace)
         additions = Additions(folder, caches=(cache,))
         await self._sandbox.run(build.compiling, workspace=workspace, prefix=prefix, limits=limits, additions=additions)

@@ -142,7 +142,7 @@ class BytecodeCache:
                 return {}
             folder = workspace.task / f"additions-{uuid.uuid4().hex}"
             await asyncio.to_thread(_write_program, folder, order.written())
-            # Isolated: neither the workspace nor a variable has a say in what is imported.
+            # Isolated: neither the workspace nor a variable can influence imports.
             argv = ("python3", "-I", f"{ADDITIONS_INSIDE}/{_PROGRAM}", f"{ADDITIONS_INSIDE}/order.json")
             completed = await self._sandbox.run(
                 argv, workspace=workspace, prefix=prefix, limits=limits, additions=Additions(folder)
@@ -175,7 +175,7 @@ class _Wanted:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Order:
-    """What the program is told: of ``sources`` those that are ``missing``."""
+    """Input of the program: of ``sources`` those that are ``missing``."""
 
     sources: Mapping[bytes, _Source]
     missing: frozenset[bytes]
@@ -199,7 +199,7 @@ class _Source:
 
     @property
     def name(self) -> str:
-        """What its bytecode is kept as."""
+        """Key of its bytecode."""
         told = json.dumps([os.fsdecode(self.path), self.object_id, self.rewritten])
         return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -209,7 +209,7 @@ def _below(folder: Path, environment: str) -> Path:
 
 
 async def _sources(candidate: RebuiltCandidate, wanted: _Wanted) -> dict[bytes, _Source]:
-    """What the baseline has of what is wanted; of commands that are unknown, all that they could import."""
+    """Return the wanted sources of the baseline; for unknown commands, everything they could import."""
     if not wanted.loaded:
         return {}
     every, by_pytest = bool(wanted.unknown), any(wanted.loaded.values())
@@ -289,7 +289,7 @@ def _keep(place: Path, data: bytes) -> None:
 
 def _write_program(folder: Path, order: bytes) -> None:
     folder.mkdir(mode=0o755)
-    folder.chmod(0o755)  # whatever the umask
+    folder.chmod(0o755)  # independent of the umask
     program = (resources.files("gatewright.ecosystems.python") / "reporter" / _PROGRAM).read_bytes()
     for name, content in ((_PROGRAM, program), ("order.json", order)):
         (folder / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""The acceptance commands of a contract as argvs, all read before any of them runs; and what counts as passed. Pure."""
+"""The acceptance commands of a contract as argvs, all parsed before any runs; and the criterion for passing. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of a candidate come to beside those of its baseline: facts for a ``TestProof``. Pure; decides nothing."""
+"""Compares a candidate's test results with its baseline's: facts for a ``TestProof``. Pure; decides nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST = 100
 
 
 def facts(framework: Framework, completed: Completed, told: Told, changed: Iterable[str] = ()) -> TestProof:
-    """What the run itself shows; ``changed`` are the files that differ from the baseline."""
+    """Return the facts of the run itself; ``changed`` are the files that differ from the baseline."""
     changed = list(changed)
     return TestProof(
         framework=framework.name,
@@ -47,7 +47,7 @@ def _patched_names(told: Told, changed: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_place(framework: Framework, changed: Iterable[str]) -> tuple[str, ...]:
-    """Bytecode that the change brings: Python takes it for the source beside it, whatever that says."""
+    """Return bytecode in the change: Python uses it instead of the source beside it, with any content."""
     if "python" not in framework.languages:
         return ()
     brought = sorted(path for path in changed if path.endswith((".pyc", ".pyo")))
@@ -55,13 +55,13 @@ def _in_place(framework: Framework, changed: Iterable[str]) -> tuple[str, ...]:
 
 
 def count_outcomes(told: Told) -> TestCounts:
-    """The tests that were told, by outcome."""
+    """Count the reported tests by outcome."""
     count = Counter(told.outcomes.values())
     return TestCounts(passed=count["passed"], failed=count["failed"], skipped=count["skipped"])
 
 
 def test_files(told: Told) -> frozenset[str]:
-    """Files that hold the tests that were told, and what decided beside them how they ran."""
+    """Return the files of the reported tests, and the files beside them that configured the run."""
     beside = (path for path in told.loaded if path.rpartition("/")[2] in _SETTINGS)
     return frozenset((*map(file_of, told.outcomes), *beside))
 
@@ -90,12 +90,12 @@ def _untouched_files(framework: Framework, told: Told, changed: Iterable[str]) -
 
 
 def contradicts(completed: Completed, told: Told) -> bool:
-    """Success, although the framework said otherwise, or had collected what it never ran."""
+    """Return whether the command succeeded although the framework reported otherwise, or collected tests that never ran."""
     return completed.exit_code == 0 and (any(told.ends) or not told.collected <= told.outcomes.keys())
 
 
 def with_control(proof: TestProof, sentinel: Sentinel, completed: Completed, told: Told) -> TestProof:
-    """The same with what the two planted tests came to."""
+    """Return the proof with the results of the two planted tests."""
     return replace(
         proof,
         control=TestControl(
@@ -109,7 +109,7 @@ def with_control(proof: TestProof, sentinel: Sentinel, completed: Completed, tol
 
 
 def _outcome(told: Told, name: str) -> str:
-    """Of a planted test, whatever a fixture made of it: all its cases have to agree, but for those that a fixture skips."""
+    """Return the outcome of a planted test: all its cases must agree, except those that a fixture skips."""
     found = {outcome for each, outcome in told.outcomes.items() if each == name or each.startswith(f"{name}[")}
     found = found - {"skipped"} or found
     return found.pop() if len(found) == 1 else ""

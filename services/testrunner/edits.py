@@ -1,7 +1,7 @@
-"""What the commands of a task changed of the candidate's own files: a note for people, and tests that were rewritten.
+"""Edits by commands to the candidate's own files: a note for people, and rewritten tests.
 
-What lands is the tree that was judged, whatever happened in the workspace; but tests that were changed before they ran prove
-nothing about those that land.
+The judged tree lands, independent of the workspace. But tests that were changed before they ran prove nothing about those that
+land.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_LISTED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """``paths`` were written, deleted or made; ``note`` names those of them that the candidate has, or says ``fault``."""
+    """``paths`` were written, deleted or created; ``note`` lists those that the candidate has, or has a ``fault``."""
 
     paths: frozenset[bytes]
     note: bytes
@@ -41,7 +41,7 @@ class Edits:
                 continue
             proof = with_rewritten(proof, files[number], changed)
             if self.fault and not proof.unproven:
-                proof = replace(proof, unproven=f"it cannot be told what was changed meanwhile: {self.fault}")
+                proof = replace(proof, unproven=f"the edits during the run are unknown: {self.fault}")
             told.append(replace(command, proof=proof))
         return told
 

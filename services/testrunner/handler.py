@@ -100,7 +100,7 @@ class _Session:
     environment: EnvironmentSnapshot | None = None
 
     def begin_again(self) -> None:
-        """Forget what the commands did in an overlay, but for what the one that met its border said: as evidence."""
+        """Discard the commands' results in an overlay, except the record of a command that reached its border, as evidence."""
         self.artifacts = [
             Artifact(name=f"overlay.{self.commands[-1].name}.{name}", uri=uri, sha256=stored_digest(uri))
             for name, uri in (("stdout", self.commands[-1].stdout), ("stderr", self.commands[-1].stderr))
@@ -220,7 +220,7 @@ class TestRunnerHandler:
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
         seconds = task.budget.wall_sec if task.budget is not None else None
         until = None if seconds is None else time.monotonic() + seconds
-        # First of all, so that an ERROR too says which candidate it is about.
+        # First, so that an ERROR report names its candidate too.
         candidate = await rebuild_candidate(task, self._mirrors, context.artifacts)
         session.tree = candidate.tree
         commands = read_commands(task.acceptance_tests)
@@ -379,7 +379,7 @@ def _build_commands(commands: Sequence[AcceptanceCommand]) -> tuple[tuple[str, .
 
 
 def _digest(environment: EnvironmentSnapshot | None, provided: Mapping[bytes, bytes]) -> str:
-    """What tells two states of what commands see beside the tree apart; empty for the system alone."""
+    """Return a digest of everything that commands see beside the tree; empty for the system alone."""
     facts = [hashlib.sha256(path + b"\0" + content).hexdigest() for path, content in sorted(provided.items())]
     if environment is not None:
         state = environment.document()

@@ -1,4 +1,4 @@
-"""The candidate as hidden commands see it: with files that its maker never saw, in place of whatever it has at their paths."""
+"""The candidate as hidden commands see it: with files that its maker never saw, replacing its own at their paths."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""New modules of the candidate by the names of installed ones: what tests rely on would be the change's own.
+"""New modules of the candidate with the names of installed ones: tests would use the change's own instead.
 
-A module that is found before the one that is installed, or before the standard library's, is what the runner and every test
-gets for it: a checker that says yes, say. No planted test asks for it.
+A module found before the installed one, or before the standard library's, is used by the runner and every test: for example a
+checker that always passes. No planted test detects it.
 """
 
 from __future__ import annotations

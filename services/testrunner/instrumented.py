@@ -1,4 +1,4 @@
-"""Runs one command with a reporter beside it, in one workspace, and gathers what it told."""
+"""Runs one command with a reporter, in one workspace, and collects its reports."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ from gatewright.workspace import Workspace
 
 
 async def build_earlier(place: CommandPlace, workspace: Workspace, sandbox: Sandbox) -> bool:
-    """Build in ``workspace`` what the contract's earlier commands have built in that of ``place``. Whether all of it was.
+    """Build in ``workspace`` what the contract's earlier commands built in that of ``place``. Return whether all of it
+    succeeded.
 
-    What fails here makes the command after it fail, or tell no tests. Raises SandboxError, ConfigurationError.
+    A failure here makes the next command fail, or report no tests.
+
+    Raises:
+        SandboxError: the sandbox failed.
+        ConfigurationError: it is not available.
     """
     is_built = True
     for argv in place.earlier:
@@ -59,9 +64,20 @@ class Instrumented:
     built: tuple[BuiltBefore, ...] = ()
 
     async def run(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[Completed, Told]:
-        """How it ended and what it told; ``tree`` is what ``workspace`` shows.
+        """Run the command.
 
-        Raises SandboxError, ConfigurationError, GitError.
+        Args:
+            workspace: the workspace.
+            tree: the files that it shows.
+            asked: the run's parameters.
+
+        Returns:
+            How it ended, and its reports.
+
+        Raises:
+            SandboxError: the sandbox failed.
+            ConfigurationError: it is not available.
+            GitError: the tree cannot be read.
         """
         order, additions = await self._additions(workspace, tree, asked)
         with report_pipe(additions.folder) as pipe:
@@ -71,7 +87,7 @@ class Instrumented:
     async def run_until_failure(
         self, workspace: Workspace, tree: TreeFiles, *, only: Sequence[str] = ()
     ) -> tuple[Completed | None, Told]:
-        """The same for all tests, or ``only`` these; None, and ended by us, when the first of them is told to have failed."""
+        """Run all tests, or ``only`` these, and stop at the first failure; the result is None then."""
         asked = AskedRun(Purpose.COLLECT if only else Purpose.ALL, tuple(only))
         order, additions = await self._additions(workspace, tree, asked)
         first = _FirstFailure(order.token)
@@ -95,7 +111,7 @@ class Instrumented:
     async def _additions(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[ReporterOrder, Additions]:
         folder = workspace.task / f"additions-{uuid.uuid4().hex}"
         folder.mkdir(mode=0o755)
-        folder.chmod(0o755)  # whatever the umask
+        folder.chmod(0o755)  # independent of the umask
         confined = self.sandbox.name != "none"
         pipe_inside = f"{ADDITIONS_INSIDE if confined else folder}/{PIPE}"
         files_inside = workspace.path_inside if confined or workspace.path is None else str(workspace.path)
@@ -110,7 +126,7 @@ class Instrumented:
 
 
 class _FirstFailure:
-    """Hears what a reporter tells, until a test has failed."""
+    """Reads a reporter's output until a test has failed."""
 
     def __init__(self, token: str) -> None:
         self.told = asyncio.Event()
@@ -118,7 +134,7 @@ class _FirstFailure:
         self._rest = b""
 
     def hear(self, piece: bytes) -> None:
-        """The next piece of what is told."""
+        """Process the next piece of output."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         # More than any record has: it is none of ours.
         self._rest = self._rest if len(self._rest) <= LONGEST else b""

@@ -1,9 +1,9 @@
-"""What lies in the environments of commands, known before they begin: seen now, or as the last task left it.
+"""Contents of command environments, known before commands start: inspected now, or as the last task left them.
 
-A look at an environment takes as long as a small test. Where an earlier task saw the same one, commands begin with what it saw,
-and the look is made beside them. When it shows anything else, what has begun is stopped, and begins again with what is there.
-So commands are judged by what lay there before the first of them, as if that one had waited for the look. That holds where they
-cannot write there: without a sandbox they wait.
+Inspecting an environment takes as long as a small test. If an earlier task saw the same one, commands start with its record,
+and the inspection runs in parallel. If it finds a difference, the commands are stopped and start again. So commands are judged
+by the content before the first of them, as if that one had waited. This requires that they cannot write there: without a
+sandbox they wait.
 """
 
 from __future__ import annotations

@@ -32,12 +32,11 @@ class BuiltBefore:
 class CommandPlace:
     """``workspace`` shows ``candidate`` and the files ``provided`` beside it.
 
-    ``earlier`` are the contract's commands before the present one that build something: every further workspace needs them.
-    ``until``: when, by ``time.monotonic``, the run has no time left; None where it has no such budget.
-    ``environment`` is the digest of what lies below ``prefix`` and of the provided files, empty for none; nothing is kept by it
-    before ``confirmed`` has returned.
-    ``compiled`` is bytecode of the baseline's files, and ``built`` what else a compiler made of it, in every workspace of the
-    command: else the control could be told by it.
+    ``earlier`` are the contract's earlier commands that build something: every further workspace needs them. ``until``: when,
+    by ``time.monotonic``, the run's time ends; None without such a budget. ``environment`` is the digest of everything below
+    ``prefix`` and of the provided files, empty for none; nothing is cached under it before ``confirmed`` has returned.
+    ``compiled`` is bytecode of the baseline's files, and ``built`` other compiled output, in every workspace of the command:
+    otherwise it would reveal the control.
     """
 
     candidate: RebuiltCandidate

@@ -1,7 +1,7 @@
-"""Shows that a test command is alive: the run itself, told test by test; beside it a control, and the baseline's tests.
+"""Proves that a test command works: the run itself, reported test by test, with a control and the baseline's tests beside it.
 
-All others have workspaces of their own and run while the command does; when the command fails they are stopped. What comes out
-are facts: ``gatewright.rules.reports.proof`` judges them.
+Those have workspaces of their own and run in parallel to the command; when it fails they are stopped. The results are facts:
+``gatewright.rules.reports.proof`` judges them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Proved:
     table: bytes = b""
     #: Where the tests that ran are, and what was imported to run them.
     files: frozenset[str] = frozenset()
-    #: Files of the candidate that were loaded, as far as that was told to its end.
+    #: Loaded files of the candidate, if all tests reported an outcome.
     loaded: frozenset[str] = frozenset()
 
 
@@ -190,7 +190,7 @@ class Prover:
         return sentinel, *run
 
     async def _baseline(self, subject: Instrumented, place: CommandPlace) -> dict[str, str] | None:
-        """The tests of the baseline; None when they could not be told."""
+        """Return the tests of the baseline; None when they could not be reported."""
         key = self._key(subject, place, place.candidate.baseline_tree)
         known = await self._tables.find(key)
         if known is None:
@@ -229,7 +229,7 @@ class Prover:
         await self._tables.keep(key, table)
 
     async def _took(self, subject: Instrumented, place: CommandPlace) -> dict[str, int]:
-        """Milliseconds that files of tests took to load on the baseline, where that was told."""
+        """Return the load times of test files on the baseline in milliseconds, where reported."""
         kept = await self._tables.find(self._key(subject, place, place.candidate.baseline_tree, _TOOK))
         return {path: int(took) for path, took in (kept or {}).items()}
 
@@ -243,7 +243,7 @@ class Prover:
 
 
 def _is_whole(proved: Proved) -> bool:
-    """Whether the command passed, as far as that can be told here: else a mutant shows nothing."""
+    """Return whether the command passed, as far as known here: otherwise a mutant shows nothing."""
     completed, proof = proved.completed, proved.proof
     ended = completed.exit_code == 0 and not completed.timed_out and not completed.stopped
     return ended and proof.complete and proof.counts is not None and proof.counts.passed > 0

@@ -1,1 +1,1 @@
-"""The worker: makes the change that a contract orders, and hands over a patch."""
+"""The worker: makes the change that a contract orders, and submits a patch."""

@@ -97,9 +97,13 @@ class WorkerHandler:
         return host.summary
 
     async def handle(self, task: TaskContract, context: TaskContext) -> TaskResult:
-        """Do the task and say what came of it: SUCCESS, FAILED, or BLOCKED where this host cannot do it.
+        """Execute the task.
 
-        Raises UnavailableError for what another try may cure.
+        Returns:
+            SUCCESS, FAILED, or BLOCKED where this host cannot do it.
+
+        Raises:
+            UnavailableError: another attempt may succeed.
         """
         started = timestamp(context.clock.now())
         changes: tuple[TreeChange, ...] = ()
@@ -111,7 +115,7 @@ class WorkerHandler:
         except (DeniedError, MalformedError, ConfigurationError) as error:
             execution = ExecutionResult(failure=ExecutionFailure(error.reason, redact_text(error.message)))
         except BaseException:
-            # No answer comes of it: what the calls of models were is told all the same.
+            # Without an answer the model calls are reported anyway.
             logs = await asyncio.to_thread(self._storable, kept, _AS_GIVEN)
             await context.leave(logs.items())
             raise
@@ -128,7 +132,7 @@ class WorkerHandler:
         outcome = Outcome(
             task, self._agent, started, finished, execution, changes, patch, references, used, told.blocked, refused
         )
-        # What a patch made the worker say (a path, a last line) may hold what was taken out of the logs.
+        # Worker messages caused by a patch (a path, a last line) may contain what was redacted in the logs.
         own, _ = redact_document(work_report(outcome), self._scanner)
         report = codec.encode(own)
         # References are digests, so everything can be stored at once.
@@ -143,7 +147,7 @@ class WorkerHandler:
         self, task: TaskContract, context: TaskContext, kept: dict[str, bytes]
     ) -> tuple[ExecutionResult, tuple[TreeChange, ...]]:
         if task.executor is None:
-            raise DeniedError("the contract does not say how the change is made", code="executor_missing")
+            raise DeniedError("the contract does not state how the change is made", code="executor_missing")
         answer = answer_of(task.executor, task.attempt)
         if answer is None:
             words = f"attempt {task.attempt}, and the {task.executor.kind} executor has {len(answers(task.executor))} answer(s)"

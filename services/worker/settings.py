@@ -18,7 +18,7 @@ def _own_name() -> str:
 
 
 class Settings(CommandSettings):
-    """``agent_id`` stands in results: by default host and process, so that two workers can be told apart in a bundle.
+    """``agent_id`` is in results: by default host and process, to distinguish two workers in a bundle.
 
     ``policies`` is the folder with ``agents.json`` and ``models.json``, which no agent can write to.
     """

@@ -58,7 +58,7 @@ async def test_a_file_of_owners_in_the_target_repository_counts_for_nothing(
 @pytest.mark.parametrize(
     ("owners", "words"),
     [
-        (None, "goes by owner, and there is no"),
+        (None, "uses by_owner, but"),
         ("* @nobody-here", "line 1: approvers.json has no person or group @nobody-here"),
         ("\n* ben", "line 2: ben has no vote"),
         ("!a owner", "line 1: !a"),
@@ -78,5 +78,5 @@ def test_a_file_of_owners_by_which_no_one_could_vote_stops_the_gatekeeper(
 def test_owners_stand_in_their_file_alone(tmp_path: Path) -> None:
     inline = QUORUM | {"by_owner": True, "owners": [{"line": 1, "pattern": "*", "owners": ["owner"]}]}
     policies = policies_with(tmp_path / "policies", REVIEW | {"quorum": inline}, people=voters())
-    with pytest.raises(ConfigurationError, match="owners stand in CODEOWNERS"):
+    with pytest.raises(ConfigurationError, match="owners are listed in CODEOWNERS"):
         load(policies)

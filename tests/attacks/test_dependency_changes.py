@@ -83,4 +83,4 @@ async def test_flood_of_dependency_changes_is_counted(gate: RealGate) -> None:
     scripts = "".join(f'tool-{n} = "x:main"\n' for n in range(90))
     found = lines(await judged(gate, {"pyproject.toml": PYPROJECT + b"[project.scripts]\n" + scripts.encode()}))
     assert len(found) == 21
-    assert found[-1] == (None, "90 changes of dependencies were found; 70 of them are not listed.")
+    assert found[-1] == (None, "The change contains 90 dependency changes; 70 of them are not listed.")

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from gatewright.contracts import codec
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.contracts.vocabulary import Executor, TimeoutRetry
-from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
+from gatewright.evidence.verification.consistency.replayed_run import replay_history
 from gatewright.evidence.verification.consistency.rounds import check_rounds
-from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.prompts.library import PromptLibrary
 from gatewright.rules.rounds import repairable
 from gatewright.run.state import Run
@@ -63,7 +63,7 @@ async def test_a_path_out_of_scope_gets_a_round_and_the_corrected_change_lands(g
     run = await gatekeeper.test()
     assert run.status == "SUCCESS"
     records = evidence_records((await gatekeeper.orchestrator.ledger.get(RUN)).transitions)
-    telling = retell(tell(run, records), b"", {})
+    telling = replay_history(ended_history(run, records), b"", {})
     assert [each.code for check in (check_rounds, check_tasks) for each in check(telling)] == []
     assert [(item.packet.source, item.state) for item in trail_of(run, records).items] == [("diff", "cured")]
     forged = replace(run, attempt=1)

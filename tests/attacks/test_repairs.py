@@ -17,11 +17,11 @@ from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.errors import ConfigurationError, GatewrightError
-from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.consistency.approvals import check_approvals
+from gatewright.evidence.verification.consistency.replayed_run import replay_history
 from gatewright.evidence.verification.consistency.rounds import check_rounds
-from gatewright.evidence.verification.consistency.telling import retell
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.chain import link
 from gatewright.ledger.store import Ledger
@@ -445,7 +445,7 @@ async def found_in(inbox: Inbox) -> Callable[[Callable[[e.RunEvent], e.RunEvent]
         for record in told:
             run = evolve(run, record)
         assert run is not None
-        telling = retell(tell(run, told), b"", {})
+        telling = replay_history(ended_history(run, told), b"", {})
         return {each.code for check in (check_rounds, check_approvals) for each in check(telling)}
 
     return found

@@ -61,7 +61,7 @@ class Story(NamedTuple):
     against: str = ""
 
 
-def retell(recorded: RecordedRun, change: Change) -> RecordedRun:
+def replay_history(recorded: RecordedRun, change: Change) -> RecordedRun:
     """The same run with other events: linked anew, in one transition."""
     told = list(change([Told(e.event_of(record), record) for record in recorded.records]))
     records: list[OrchestratorEvent] = []
@@ -255,7 +255,9 @@ def listing(
         recorded = make()
         uri = names(recorded, *paths)
         how_many = len(paths) if count is None else count
-        return retell(recorded, swap(e.CandidateComposed, lambda given: changed(given, names=uri, changed_files=how_many)))
+        return replay_history(
+            recorded, swap(e.CandidateComposed, lambda given: changed(given, names=uri, changed_files=how_many))
+        )
 
     return made
 
@@ -270,7 +272,7 @@ def tests_refused() -> RecordedRun:
     recorded = make_success()
     steps = recorded.transitions[:-1]
     recorded = replace(recorded, transitions=steps)
-    recorded = retell(recorded, refused("tests", "tests_failed"))
+    recorded = replay_history(recorded, refused("tests", "tests_failed"))
     recorded.end("FAILED", "tests_failed", "tests gate: outside")
     return recorded
 
@@ -291,7 +293,7 @@ def rounds(most: int) -> Callable[[], RecordedRun]:
         recorded = make_fixed()
         allowed = recorded.request().timeout_retry
         assert allowed
-        return retell(recorded, everywhere(timeout_retry=changed(allowed, max_retries=most)))
+        return replay_history(recorded, everywhere(timeout_retry=changed(allowed, max_retries=most)))
 
     return made
 
@@ -300,10 +302,10 @@ def spent(limit: Budget, usage: Usage) -> Callable[[], RecordedRun]:
     """A run with a budget of which more was used than there is."""
 
     def made() -> RecordedRun:
-        recorded = retell(make_success(), everywhere(budget=limit))
+        recorded = replay_history(make_success(), everywhere(budget=limit))
         task_id = f"{recorded.run_id}.plan.w01"
         used = e.UsageReported(task_id=task_id, usage=usage)
-        return retell(recorded, after_dispatch(task_id, used))
+        return replay_history(recorded, after_dispatch(task_id, used))
 
     return made
 

@@ -15,7 +15,7 @@ from gatewright.evidence.writer import BundleWriter
 from gatewright.git.patches.lines import changed_lines
 from gatewright.run import events as e
 from tests.evidence.candidate_runs import make_candidates
-from tests.evidence.contradictions import Change, as_told, leave_out, refused, report, retell, swap
+from tests.evidence.contradictions import Change, as_told, leave_out, refused, replay_history, report, swap
 from tests.evidence.recorded_runs import RecordedRun
 
 
@@ -55,7 +55,7 @@ def of_the_first(order: e.TaskDispatched) -> e.TaskDispatched:
 def test_an_honest_choice_holds(findings: dict[int, int], signer: Signer, tmp_path: Path) -> None:
     recorded = make_candidates(findings)
     assert recorded.run.chosen == (1 if findings else 2)
-    assert sealed(retell(recorded, as_told), signer, tmp_path).findings == ()
+    assert sealed(replay_history(recorded, as_told), signer, tmp_path).findings == ()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_honest_choice_holds(findings: dict[int, int], signer: Signer, tmp_pa
 )
 def test_a_choice_that_the_facts_do_not_bear_out_is_found(change: Change, code: str, signer: Signer, tmp_path: Path) -> None:
     recorded = make_candidates({1: 1, 2: 1})
-    found = sealed(retell(recorded, change), signer, tmp_path)
+    found = sealed(replay_history(recorded, change), signer, tmp_path)
     assert found.outcome == "not_verified"
     assert code in {finding.code for finding in found.findings}, found.findings
 

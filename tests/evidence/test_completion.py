@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from gatewright.contracts import CompletionReport, codec
 from gatewright.contracts.reports import Evidence, RuleOutcome
 from gatewright.evidence.projection.completion import completion_report
-from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
+from gatewright.evidence.projection.history import RunHistory, ended_history, evidence_records
 from gatewright.rules.reports.completion import RULES
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_success
 
 
 def history_of(recorded: RecordedRun, *broken: str, without: str = "") -> RunHistory:
     """The history of a run whose landing gate named every rule of the definition of done."""
-    history = tell(recorded.run, evidence_records(recorded.transitions))
+    history = ended_history(recorded.run, evidence_records(recorded.transitions))
     rules = tuple(
         RuleOutcome(rule=rule, verdict="FAIL" if rule in broken else "PASS", detail="said") for rule in RULES if rule != without
     )
@@ -50,14 +50,14 @@ def test_one_broken_or_unnamed_rule_makes_it_incomplete(rule: str) -> None:
 @pytest.mark.parametrize("name", sorted(MAKERS))
 def test_every_run_has_a_valid_report(name: str) -> None:
     run = MAKERS[name]()
-    report = completion_report(tell(run.run, evidence_records(run.transitions)))
+    report = completion_report(ended_history(run.run, evidence_records(run.transitions)))
     assert codec.decode(codec.encode(report), CompletionReport) == report
     assert report.status == ("complete" if run.run.status == "SUCCESS" else "incomplete")
 
 
 def test_failed_run_names_what_is_open() -> None:
     run = make_failed()
-    report = completion_report(tell(run.run, evidence_records(run.transitions)))
+    report = completion_report(ended_history(run.run, evidence_records(run.transitions)))
     assert {check.verdict for check in report.checks} == {"NOT_EVALUATED"}
     assert [violation.code for violation in report.open_violations] == [run.run.failure.code if run.run.failure else ""]
     assert not any(test.passed for test in report.acceptance_tests)

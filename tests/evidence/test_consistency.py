@@ -11,7 +11,7 @@ import pytest
 
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import tell
+from gatewright.evidence.projection.history import ended_history
 from gatewright.evidence.signing.envelopes import Signer, payload_of
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.consistency import check
@@ -19,7 +19,7 @@ from gatewright.evidence.verification.findings import STEPS, Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from tests.evidence.conftest import MakeBundle
-from tests.evidence.contradictions import as_told, evidence, gate, retell
+from tests.evidence.contradictions import as_told, evidence, gate, replay_history
 from tests.evidence.recorded_runs import MAKERS, RecordedRun
 from tests.evidence.stories import STORIES
 from tests.evidence.stories_of_order import STORIES_OF_ORDER
@@ -41,7 +41,7 @@ def test_there_are_enough_stories() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_story_that_contradicts_itself_is_found_offline(name: str, signer: Signer, tmp_path: Path) -> None:
     story = ALL[name]
-    found = sealed(retell(story.make(), story.change), signer, tmp_path)
+    found = sealed(replay_history(story.make(), story.change), signer, tmp_path)
     assert (found.outcome, found.signer) == ("not_verified", signer.key_id)
     # The key, the files, the chain and the projection are all good: it is the story alone that does not hold.
     assert {finding.step for finding in found.findings} == {STEP}
@@ -55,7 +55,7 @@ def test_story_that_contradicts_itself_is_found_offline(name: str, signer: Signe
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
 def test_honest_story_that_was_told_again_holds(name: str, signer: Signer, tmp_path: Path) -> None:
-    assert sealed(retell(MAKERS[name](), as_told), signer, tmp_path).findings == ()
+    assert sealed(replay_history(MAKERS[name](), as_told), signer, tmp_path).findings == ()
 
 
 LATER = "9" * 64
@@ -67,11 +67,13 @@ def test_run_whose_policies_were_changed_while_it_went_on_holds_and_says_so(
 ) -> None:
     """The gatekeeper was started again with others, before its gate judged what came in the meantime."""
     recorded = MAKERS["success"]()
-    (judged,) = [gate for gate in tell(recorded.run, recorded.records).gates if gate.gate == name][-1:]
+    (judged,) = [gate for gate in ended_history(recorded.run, recorded.records).gates if gate.gate == name][-1:]
     seen = tuple(found for found in judged.evidence if found.name != "policies")
-    told = retell(recorded, gate(name, evidence=(*seen, *evidence("policies", LATER), *evidence("policies/roles.json", LATER))))
+    told = replay_history(
+        recorded, gate(name, evidence=(*seen, *evidence("policies", LATER), *evidence("policies/roles.json", LATER)))
+    )
     assert sealed(told, signer, tmp_path).findings == ()
-    assert tell(told.run, told.records).policies() == (told.run.accepted.policy_sha256, LATER)
+    assert ended_history(told.run, told.records).policies() == (told.run.accepted.policy_sha256, LATER)
     (bundle,) = tmp_path.iterdir()
     assert any(LATER in report.read_text() for report in (bundle / "reports" / "gates").glob(f"*{name}*"))
 

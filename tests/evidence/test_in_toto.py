@@ -19,7 +19,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.signing import keys
 from gatewright.evidence.statement import make_statements
 from gatewright.rules.policy_digest import policies_sha256
@@ -126,7 +126,7 @@ def checks_of(recorded: RecordedRun, **changes: object) -> Any:
     assert run.tests
     first, second = run.tests.commands
     tests = replace(run.tests, commands=(first, replace(second, **changes)))
-    history = tell(run, evidence_records(recorded.transitions))
+    history = ended_history(run, evidence_records(recorded.transitions))
     history = changed(history, run=replace(run, tests=tests))
     return json.loads(make_statements(history, b"{}", {})[layout.CHECKS])["predicate"]
 
@@ -154,7 +154,7 @@ def test_a_gate_that_refused_once_does_not_pass_by_a_later_yes() -> None:
     recorded.step(recorded.gate("diff", code="path_out_of_scope"))
     recorded.step(recorded.gate("diff"))
     recorded.step(*(e.LabelledEvent(e.event_of(record), record.level, record.task_id) for record in last.events))
-    history = tell(recorded.run, evidence_records(recorded.transitions))
+    history = ended_history(recorded.run, evidence_records(recorded.transitions))
     found = json.loads(make_statements(history, b"{}", {})[layout.CHECKS])["predicate"]
     assert (found["result"], found["failedTests"]) == ("FAILED", ["gate/diff"])
 

@@ -10,7 +10,7 @@ import pytest
 from gatewright.contracts import CanonicalMemory, ProgressPacket, codec
 from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import decisions_of, standing
-from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.projection.progress import MOST_PATHS, progress_of
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
@@ -22,7 +22,7 @@ from tests.evidence.remembered_runs import BOUNDS, STORIES, RememberedRun, make_
 
 def packet_of(run: RecordedRun) -> ProgressPacket:
     names = b"".join(name + b"\0" for name in run.git.names) if run.run.candidate else b""
-    return progress_of(tell(run.run, evidence_records(run.transitions)), names)
+    return progress_of(ended_history(run.run, evidence_records(run.transitions)), names)
 
 
 async def sealed(run: RecordedRun, folder: Path, signer: Signer) -> Path:

@@ -15,7 +15,7 @@ from gatewright.contracts.schemas import fault_report, names
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ArtifactError, MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import evidence_records, evidence_transitions, tell
+from gatewright.evidence.projection.history import ended_history, evidence_records, evidence_transitions
 from gatewright.evidence.projection.materials import materialize
 from gatewright.evidence.projection.names import name_list
 from gatewright.run import events as e
@@ -24,7 +24,7 @@ from tests.evidence.recorded_runs import MAKERS, NAMES, RecordedRun, make_failed
 
 
 async def project(recorded: RecordedRun) -> dict[str, bytes]:
-    return await materialize(tell(recorded.run, evidence_records(recorded.transitions)), recorded.store)
+    return await materialize(ended_history(recorded.run, evidence_records(recorded.transitions)), recorded.store)
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))

@@ -18,7 +18,7 @@ from gatewright.evidence.writer import BundleWriter
 from gatewright.rules.summons import FILE, SummonsBounds, summons_orders
 from gatewright.run import events as e
 from tests.evidence.approved_runs import Forgery, as_it_is
-from tests.evidence.contradictions import label, retell
+from tests.evidence.contradictions import label, replay_history
 from tests.evidence.recorded_runs import STAMP, RecordedRun, under_policies
 from tests.evidence.routed_runs import RoutedRun
 
@@ -110,5 +110,5 @@ async def test_a_ninth_question_is_found(tmp_path: Path, signer: Signer, private
 
 
 async def test_an_answer_in_the_name_of_another_role_is_found(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
-    told = retell(make_summoned(), label(e.SummonsAnswered, role="worker"))
+    told = replay_history(make_summoned(), label(e.SummonsAnswered, role="worker"))
     assert "role_contradicts" in await codes(told, tmp_path, signer, private_key)

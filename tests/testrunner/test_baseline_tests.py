@@ -132,11 +132,11 @@ async def test_the_first_tests_of_a_project_have_nothing_to_be_compared_with(tmp
 ENDED: dict[str, tuple[bytes, str]] = {
     "the process is ended": (
         b"import os\n    os._exit(1)\n",
-        "0 passed, 3 did not run, the command ended with 1; they were not told to their end",
+        "0 passed, 3 did not run, the command ended with 1; they did not all report an outcome",
     ),
     "the command seems to succeed": (
         b"import os\n    os._exit(0)\n",
-        "0 passed, 3 did not run; they were not told to their end",
+        "0 passed, 3 did not run; they did not all report an outcome",
     ),
     "the tests are rewritten": (
         b"import pathlib\n    pathlib.Path('tests/test_a.py').write_text('')\n    return number * 2\n",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gatewright.contracts import Done, codec
 from gatewright.contracts.consultation import RefusedQuestion
 from gatewright.errors import MalformedError
-from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
+from gatewright.evidence.projection.history import RunHistory, ended_history, evidence_records
 from gatewright.resources import schema_directory
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.done import FORBIDDEN, check, done_of, refuse_forbidden
@@ -25,7 +25,7 @@ FULL = json.loads((schema_directory() / "examples/done.v1/valid/full.json").read
 
 
 def history_of(recorded: RecordedRun) -> RunHistory:
-    return tell(recorded.run, evidence_records(recorded.transitions))
+    return ended_history(recorded.run, evidence_records(recorded.transitions))
 
 
 def make_done(**changes: Any) -> Done:

@@ -14,7 +14,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of
-from gatewright.evidence.projection.history import RunHistory, evidence_records, tell
+from gatewright.evidence.projection.history import RunHistory, ended_history, evidence_records
 from gatewright.evidence.projection.manifest import file_record
 from gatewright.evidence.projection.materials import materialize
 from gatewright.rules.blocked.legal import check, refuse_illegal
@@ -27,7 +27,7 @@ from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_
 
 
 def history_of(recorded: RecordedRun) -> RunHistory:
-    return tell(recorded.run, evidence_records(recorded.transitions))
+    return ended_history(recorded.run, evidence_records(recorded.transitions))
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))

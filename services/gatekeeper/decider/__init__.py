@@ -1,1 +1,1 @@
-"""The pure core: which gates to ask about an input, and what a run becomes when they have answered. No I/O anywhere below."""
+"""The pure core: decides which gates to ask about an input, and which transition their answers lead to. No I/O."""

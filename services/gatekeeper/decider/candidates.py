@@ -1,8 +1,8 @@
-"""Runs with several candidates: who is out, when the next stage begins, and which one lands.
+"""Runs with several candidates: eliminates candidates, starts stages, and chooses the candidate that lands.
 
-A stage begins when the one before is over for all: makers, reviewers and test runners of all candidates work side by side,
-and the order in which they answer changes nothing. A candidate that something puts out is given to no further judge, and the
-others go on. The choice falls with the last answer of the last stage, by ``gatewright.ledger.candidates``.
+A stage starts when the previous stage has finished for all candidates. Makers, reviewers and test runners of all candidates
+work in parallel, and the order of their answers has no effect. An eliminated candidate gets no further judge; the others
+continue. The last answer of the last stage triggers the choice (``gatewright.run.choice``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 
 
 def record_answer(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) -> None:
-    """Record what a role said of one candidate and what the gate said of that; go on where it was the last of its stage."""
+    """Record a role's answer about one candidate and the gate's verdict on it; continue when it was the last of its stage."""
     match item.document:
         case Error() as error:
             draft.add(e.TaskFailed(error=error))
@@ -49,7 +49,7 @@ def _must_be_judged(item: RoleReplied) -> bool:
 
 
 def compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
-    """Each candidate that was made, judged as a whole; those that pass are reviewed."""
+    """Record the composed change of each candidate and its verdict; dispatch reviews of those that pass."""
     numbers = draft.run.in_the_running()
     if len(verdicts) != len(numbers):
         draft.end("FAILED", "gate_not_evaluated", "a gate that had to judge this gave no answer")
@@ -65,7 +65,7 @@ def compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 
 
 def _settle(draft: Draft) -> None:
-    """Go on, where the stage is over for every candidate."""
+    """Continue when the stage has finished for every candidate."""
     run = draft.run
     going = [run.candidates[number] for number in run.in_the_running()]
     match run.state:
@@ -83,7 +83,7 @@ def _settle(draft: Draft) -> None:
 
 
 def _none_left(draft: Draft) -> None:
-    """Another round for those that can be cured, each with what was found in its own change; or the end."""
+    """Start another round for candidates with curable faults, each with its own findings; otherwise end the run."""
     run = draft.run
     again = list(curable(run))
     if again:

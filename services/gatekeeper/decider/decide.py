@@ -1,7 +1,7 @@
-"""``decide(run, input, verdicts, now) -> transition``: the one place where it is settled what a run becomes.
+"""``decide(run, input, verdicts, now) -> transition``: the only place that decides how a run changes state.
 
-Pure: no clock, no bus, no files. An input that does not count (a duplicate, an answer out of turn, anything after the end)
-gives None and changes nothing.
+Pure: no clock, no bus, no files. An input that has no effect (a duplicate, an answer out of turn, anything after the end)
+returns None and changes nothing.
 """
 
 from __future__ import annotations
@@ -62,16 +62,23 @@ from gatewright.services.gatekeeper.decider.inputs import (
 
 
 def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datetime) -> Transition | None:
-    """The transition that ``item`` leads to, or None when it does not count.
+    """Return the transition that ``item`` causes.
 
-    ``verdicts`` are the answers to ``required_checks(run, item)``; a missing one fails the run (fail closed).
+    Args:
+        run: the run before the input; None before its first event.
+        item: the input.
+        verdicts: the answers to ``required_checks(run, item)``. A missing one fails the run (fail closed).
+        now: the current time. Events never get a time before the previous event of the run.
+
+    Returns:
+        The transition, or None when the input has no effect.
     """
     if run is None:
         return _accept(item, verdicts, now) if isinstance(item, Submitted) else None
     if next_step(run) == "land" and not isinstance(item, Continue):
-        # The landing may be under way at this moment, in another gatekeeper too: a ref moves once, and cannot be called back.
+        # Another gatekeeper may be landing the change at this moment. A ref moves once and cannot be rolled back.
         return None
-    # Replicas have clocks of their own, and the events of a run tell one story: none is older than the one before it.
+    # Clocks of replicas differ. Events of a run must be ordered by time: none is older than the event before it.
     draft = Draft(run, item, max(now, datetime.fromisoformat(run.at)))
     match item:
         case SealReported() if run.ended and run.sealed is None:
@@ -158,7 +165,7 @@ def _plan(draft: Draft, contract: TaskContract) -> None:
 def _people_input(
     draft: Draft, item: DecisionsReceived | SummonsReceived | QuestionReceived, verdicts: Sequence[Verdict]
 ) -> None:
-    """People have decided about the run, or want to know something about it; or an agent asks leave for something."""
+    """Apply decisions and questions of people, or a permission request of an agent."""
     if isinstance(item, SummonsReceived):
         summons.record_questions(draft, item)
     elif isinstance(item, QuestionReceived):
@@ -220,7 +227,7 @@ def _record_reply(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) 
 
 
 def _test(draft: Draft, verdicts: Sequence[Verdict]) -> None:
-    """The review has passed: judge what the test runner said already, wait for it where it is at work, or ask it now."""
+    """Continue after a passed review: judge the test report if it is there, wait for a running test runner, or dispatch one."""
     run = draft.run
     if run.tests is not None:
         _passing(draft, verdicts, evidence=run.tests)
@@ -229,7 +236,10 @@ def _test(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 
 
 def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
-    """Count what the answer says was used up. False when that is too much, or the time is up: it comes too late to count."""
+    """Record the usage that an answer reports.
+
+    Return False when a budget or the deadline is exceeded: the answer is rejected.
+    """
     result = item.document if isinstance(item.document, TaskResult) else None
     if result is not None and result.usage is not None:
         draft.used(task, result.usage)
@@ -241,7 +251,7 @@ def _within_budget(draft: Draft, item: RoleReplied, task: RunTask) -> bool:
 
 
 def _record_usage(draft: Draft, item: UsageReceived) -> None:
-    """Reports of any attempt and any delivery count, also after the end: what was used up was used up."""
+    """Record a usage report of any attempt or delivery, also after the end: resources that were used stay used."""
     task = draft.run.tasks.get(item.document.task_id)
     if task is not None and task.role == item.role and task.status != "PENDING":
         draft.interrupted(task, item.document)
@@ -250,7 +260,7 @@ def _record_usage(draft: Draft, item: UsageReceived) -> None:
 
 
 def _record_ignored(draft: Draft, item: RoleReplied) -> None:
-    """An answer of a stale attempt changes nothing; that there was one is evidence."""
+    """Record that a stale attempt answered, as evidence. The answer has no effect."""
     task = late(draft.run, item)
     if task is not None:
         digest = hashlib.sha256(codec.encode(item.document)).hexdigest()
@@ -276,7 +286,7 @@ def _record_work(draft: Draft, result: TaskResult, verdicts: Sequence[Verdict]) 
 
 
 def _share_used_up(task: RunTask, result: TaskResult) -> Excess | None:
-    """Of what a task that says so has used more than it was given: by what it reports, and else it must have been its time."""
+    """Return the budget that a task exceeded: by its reported usage, else its wall time."""
     share = task.contract.budget if task.contract is not None else None
     if share is None:
         return None
@@ -332,7 +342,7 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     if verdict is not None and verdict.held is not None and not (lapsed and verdict.passed):
         people.hold(draft, verdict.held, verdict.roster_sha256)
     if verdict is not None and verdict.report.code == APPROVAL_LAPSED:
-        return  # people are asked anew: the next step
+        return  # the next step asks people again
     if _passing(draft, verdicts) and verdict is not None and contract is not None:
         mode = contract.repository.landing if contract.repository else "none"
         landed = e.Landed(
@@ -341,7 +351,7 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             tree=verdict.tree,
             ref=verdict.ref,
             previous=verdict.previous,
-            # It had landed before the roster was changed, and the ledger had not heard.
+            # The change landed before the roster changed, but the ledger had no record of it.
             found=verdict.found or lapsed,
         )
         draft.add(landed)
@@ -352,7 +362,11 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
 def _passing(
     draft: Draft, verdicts: Sequence[Verdict], *, evidence: ReviewReport | TestReport | None = None
 ) -> GateReport | None:
-    """Record every verdict; the last report when all passed. Otherwise the run turns to fixing or ends."""
+    """Record every verdict. On a failure, start a fix round or end the run.
+
+    Returns:
+        The last report when all verdicts passed, else None.
+    """
     for verdict in verdicts:
         if draft.judged(verdict.report):
             continue

@@ -1,4 +1,4 @@
-"""A transition being written: every event added is applied at once, so that later decisions see what earlier ones did."""
+"""A transition under construction. Each event is applied as soon as it is added, so later decisions see its effect."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from gatewright.services.gatekeeper.decider.inputs import Input, Submitted, kind
 
 
 class IllegalEventError(GatewrightError):
-    """The decider was about to append an event that its own rule forbids."""
+    """The decider tried to append an event that its own rules forbid."""
 
 
-#: Interrupted deliveries of one task that are recorded; more than a queue gives out.
+#: Maximum number of recorded interrupted deliveries per task; above what a queue redelivers.
 _MOST_INTERRUPTED = 64
 
 
 class Draft:
-    """The events and commands of one transition, and the run as it is after them."""
+    """Events and commands of one transition, and the run as it is after them."""
 
     def __init__(self, run: Run, item: Input, now: datetime) -> None:
         self.run = run
@@ -52,16 +52,21 @@ class Draft:
 
     @classmethod
     def begin(cls, item: Submitted, accepted: e.RunAccepted, now: datetime) -> Draft:
-        """The draft of a run's first transition."""
+        """Return the draft of a run's first transition."""
         first = link([e.LabelledEvent(accepted)], run_id=item.run_id, trace_id=item.trace_id, seq=0, head=GENESIS, now=now)
         draft = cls(evolve(None, first[0]), item, now)
         draft._records.extend(first)
         return draft
 
     def add(self, event: e.RunEvent, *, task_id: str | None = None) -> None:
-        """One more event, with the labels that follow from it; ``task_id`` is the task of an ignored answer.
+        """Append an event and the labels that follow from it.
 
-        Raises IllegalEventError where the event may not follow: a defect of the decider, which records nothing then.
+        Args:
+            event: the event.
+            task_id: the task of an ignored answer.
+
+        Raises:
+            IllegalEventError: the event is illegal in this state. This is a defect of the decider; nothing is recorded.
         """
         run = self.run
         if why := objection(run, event):
@@ -78,7 +83,7 @@ class Draft:
         self.run = evolve(run, record)
 
     def judged(self, report: GateReport) -> bool:
-        """Record a gate's verdict; whether it passed."""
+        """Record a gate's verdict. Return whether it passed."""
         self.add(e.GateJudged(report=report))
         return report.verdict == "PASS"
 
@@ -92,26 +97,26 @@ class Draft:
         self.end("FAILED", why.code, why.message)
 
     def refuse(self, report: GateReport) -> None:
-        """End the run for the reason that a gate gave."""
+        """End the run with the reason code of a failed gate."""
         self.fail(endings.refused_ending(report))
 
     def finish(self, status: states.Status, code: str, message: str) -> None:
         self.add(e.RunFinished(status=status, code=code, message=message))
 
     def dispatch(self, task_id: str, role: TaskRole, contract: TaskContract | None, budget: Budget | None = None) -> None:
-        """Give a task to a role: the event now, the message once the transition is in the ledger."""
+        """Dispatch a task to a role: add the event now; the message follows once the ledger holds the transition."""
         pool = self.run.pools.get(role, DEFAULT_POOL)
         self.add(e.TaskDispatched(task_id=task_id, role=role, pool=pool, contract=contract, budget=budget))
         self._commands.append(CommandRef(role=role, pool=pool, task_id=task_id))
 
     def summon(self, task: SummonsTask) -> None:
-        """Ask a role a question: the event now, the message once the transition is in the ledger."""
+        """Send a question to a role: add the event now; the message follows once the ledger holds the transition."""
         role = task.item.role
         self.add(e.SummonsAsked(task=task))
         self._commands.append(CommandRef(role=role, pool=self.run.summonses[task.task_id].pool, task_id=task.task_id))
 
     def dispatch_judge(self, role: TaskRole, order: Callable[[Run, TaskContract, str], TaskContract]) -> None:
-        """Give the candidate to the reviewer or the test runner; or each, where several are in the running, to one of them."""
+        """Dispatch a review or test task for the candidate. With several candidates, dispatch one task for each."""
         numbers = self.run.in_the_running() or (0,)
         for number, left in zip(numbers, spending.shares(self.run, self._now, len(numbers)), strict=True):
             run = self.run.seen_from(number)
@@ -124,7 +129,7 @@ class Draft:
             self.dispatch(contract.task_id, role, contract if left is None else replace(contract, budget=left))
 
     def dispatch_ready_workers(self) -> None:
-        """Give out the pending tasks of the first batch that is not done yet."""
+        """Dispatch the pending tasks of the first unfinished batch."""
         run = self.run
         if run.plan is None:
             return
@@ -148,19 +153,24 @@ class Draft:
             self.dispatch(task_id, "worker", None, share)
 
     def finished(self, result: TaskResult, verdict: DiffVerdict | None) -> None:
-        """A worker has answered; ``verdict`` is the diff gate's on what it made."""
+        """Record a worker's result.
+
+        Args:
+            result: the worker's answer.
+            verdict: the diff gate's verdict on the worker's patch, where there is one.
+        """
         accepted = result.status == "SUCCESS" and verdict is not None and verdict.passed
         tree = verdict.tree if verdict is not None and accepted else ""
         self.add(e.TaskFinished(result=result, accepted=accepted, tree=tree))
 
     def used(self, task: RunTask, usage: Usage) -> None:
-        """Note what a task has used up, if it is more than is known."""
+        """Record the usage of a task when it exceeds the usage recorded so far."""
         known = task.usage.get(usage.delivery)
         if spending.most(known, usage) != known:
             self.add(e.UsageReported(task_id=task.task_id, usage=usage))
 
     def interrupted(self, task: RunTask, report: UsageReport) -> None:
-        """Note that a delivery has ended without an answer, once, and what it has used and left behind."""
+        """Record once that a delivery ended without an answer, with its usage and its saved state."""
         account, delivery = report.interrupted, report.usage.delivery
         if account is None or delivery in task.interrupted or len(task.interrupted) >= _MOST_INTERRUPTED:
             self.used(task, report.usage)
@@ -169,25 +179,30 @@ class Draft:
         self.add(e.TaskInterrupted(task_id=task.task_id, why=account.why, usage=usage, artifacts=account.artifacts))
 
     def excess(self) -> Excess | None:
-        """The budget of which more was used than there is."""
+        """Return the exceeded budget, or None."""
         return spending.excess(self.run, self._now)
 
     def over_budget(self) -> bool:
-        """Whether more was used than there is; then the run ends."""
+        """End the run if a budget is exceeded. Return whether it was."""
         gone = self.excess()
         if gone is not None:
             self.exceeded(gone)
         return gone is not None
 
     def over_leave(self) -> bool:
-        """Whether a task sent more to providers of models than was approved; then the run ends."""
+        """End the run if a task sent more to a model provider than was approved. Return whether it did."""
         words = oversent(self.run)
         if words:
             self.end("FAILED", NOT_APPROVED, words)
         return bool(words)
 
     def exceeded(self, gone: Excess, task: RunTask | None = None) -> None:
-        """End the run because of a budget; ``task`` when it is that task's share."""
+        """End the run because of an exceeded budget.
+
+        Args:
+            gone: the exceeded budget.
+            task: the task, when its share of the budget is exceeded.
+        """
         used = e.BudgetExceeded(
             budget=gone.budget,
             limit=gone.limit,
@@ -201,25 +216,27 @@ class Draft:
         self.fail(endings.budget_exceeded(used))
 
     def may_fix(self) -> bool:
-        """Whether the contract allows, and the executor has an answer for, one more attempt."""
+        """Return whether the contract allows another attempt and the executor can make one."""
         contract = self.run.contract
         if contract is None:
             return False
         return self.run.attempt < most_attempts(contract)
 
     def escalates(self, report: GateReport) -> bool:
-        """Whether this refusal is the last of as many as one that is asked anew may have."""
+        """Return whether this refusal reaches the limit of equal refusals, after which a person takes over."""
         contract = self.run.contract
         return contract is not None and escalates(contract, self.run.attempt, report.code)
 
     def escalate(self, report: GateReport) -> None:
-        """End the run, for a person to go on with: another round would be one more of the same."""
+        """End the run for a person to continue: another round would fail in the same way."""
         self.fail(endings.escalated_ending(report, self.run.attempt))
 
     def fix(self, reason: str, failed: Iterable[tuple[RunTask, FoundFault]]) -> None:
-        """Turn to S5, and after the back-off to S2, with new contracts; or end, where the budget has nothing left for it.
+        """Enter S5 and, after the back-off, S2 with new contracts; or end the run when the budget allows no further round.
 
-        ``failed`` are the worker tasks to be done again, each with what says why.
+        Args:
+            reason: reason code of the failure.
+            failed: the worker tasks to repeat, each with the fault that explains why.
         """
         run, attempt = self.run, self.run.attempt + 1
         if run.contract is None:
@@ -241,12 +258,12 @@ class Draft:
             self.try_again()
 
     def try_again(self) -> None:
-        """From S5 to S2: the next round begins."""
+        """Move from S5 to S2: start the next round."""
         self.add(e.StateEntered(state="S2"))
         self.dispatch_ready_workers()
 
     def back_off_is_over(self) -> bool:
-        """Whether the run stands between two rounds, holds its paths, and has stood there long enough."""
+        """Return whether the run is between two rounds, holds its path locks, and its back-off has elapsed."""
         run = self.run
         if run.state != "S5" or run.contract is None or run.locks is None:
             return False
@@ -255,11 +272,11 @@ class Draft:
 
     @property
     def now(self) -> datetime:
-        """When what is drafted happens."""
+        """Time of the drafted events."""
         return self._now
 
     def transition(self) -> Transition | None:
-        """What has been drafted; None when nothing was."""
+        """Return the drafted transition, or None when the draft is empty."""
         if not self._records:
             return None
         return Transition(

@@ -1,4 +1,7 @@
-"""What must be judged before an input can count. The gates answer; each answer carries a gate report."""
+"""Checks that must pass before an input takes effect.
+
+The gates answer each check with a verdict, which carries a gate report.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from gatewright.tasks.protocol import ANSWERS
 
 @dataclass(frozen=True, slots=True)
 class IntakeCheck:
-    """May this document from outside, which ``publisher`` sent, become a run, and on which commit?"""
+    """May this document from ``publisher`` become a run, and on which commit?"""
 
     run_id: str
     document: RunRequest | TaskContract
@@ -36,7 +39,7 @@ class IntakeCheck:
 
 @dataclass(frozen=True, slots=True)
 class ContractCheck:
-    """Is the contract that the pm compiled allowed, and is it what the request said?"""
+    """Is the contract that the pm compiled allowed, and does it match the request?"""
 
     run: Run
     contract: TaskContract
@@ -84,7 +87,7 @@ class ReviewCheck:
 
 @dataclass(frozen=True, slots=True)
 class TestsCheck:
-    """Did every acceptance command run on the very candidate, and did those that must pass, pass?"""
+    """Did every acceptance command run on this exact candidate, and did all required commands pass?"""
 
     run: Run
     report: TestReport
@@ -92,7 +95,7 @@ class TestsCheck:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCheck:
-    """Are these the words of people who may decide, on exactly what the run asks?"""
+    """Did authorised people sign these decisions, about exactly the open requests of the run?"""
 
     run: Run
     decisions: tuple[SignedDecision, ...]
@@ -100,14 +103,14 @@ class DecisionCheck:
 
 @dataclass(frozen=True, slots=True)
 class GrantsCheck:
-    """Has a person approved in advance what the run is about to ask?"""
+    """Has a person approved in advance what the run is about to request?"""
 
     run: Run
 
 
 @dataclass(frozen=True, slots=True)
 class LandingCheck:
-    """Is the candidate on its ref now, with the tree that was tested?"""
+    """Does the target ref point to the candidate, with the tree that was tested?"""
 
     run: Run
 
@@ -140,7 +143,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class IntakeVerdict(Verdict):
-    """``document`` is the submission with baseline, run id and artifacts pinned; the identity is that of its repository."""
+    """``document`` is the submission with pinned baseline, run id and artifacts; the identity is that of its repository."""
 
     document: RunRequest | TaskContract
     baseline_commit: str
@@ -153,36 +156,36 @@ class IntakeVerdict(Verdict):
     mutation: MutationBounds | None = None
     judging: Judging = "in_turn"
     approval_rules: tuple[ApprovalRule, ...] = ()
-    #: The pool of each role that has several to choose from.
+    #: The chosen pool of each role that has several pools.
     pools: dict[str, str] = field(default_factory=dict)
     routing: RoutingRules | None = None
-    #: How much of earlier runs it is told; None where the policy has that off.
+    #: How much memory of earlier runs the run receives; None when the policy disables memory.
     memory: MemoryBounds | None = None
-    #: Publishers that the settings name beside the policy file.
+    #: Publishers that the settings list in addition to the policy file.
     named_publishers: tuple[str, ...] = ()
-    #: Who ordered it or may have; empty: it is not known.
+    #: People who ordered the run or may have ordered it; empty when unknown.
     orderers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ContractVerdict(Verdict):
-    """``pools``: as the intake's, for the contract as the pm has completed it."""
+    """``pools``: as for the intake, for the contract as completed by the pm."""
 
     pools: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanVerdict(Verdict):
-    """``transfers``: what roles may send to providers of models, where the policy asks about that."""
+    """``transfers``: data that roles may send to model providers, where policy requires approval."""
 
     transfers: tuple[TransferManifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionVerdict(Verdict):
-    """It fails when one of the decisions is a no. ``roster_sha256`` is the digest of the roster that they were held against.
+    """Fails when one decision is a rejection. ``roster_sha256`` is the digest of the roster used.
 
-    ``held``: what that roster leaves of earlier answers; None where there are none.
+    ``held``: which earlier answers that roster still accepts; None without earlier answers.
     """
 
     judged: tuple[JudgedDecision, ...]
@@ -192,7 +195,7 @@ class DecisionVerdict(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class GrantClaim:
-    """A grant that answers ``rule``; ``use`` is how many runs it has let pass with this one."""
+    """A grant that answers ``rule``; ``use`` is the number of runs it has approved, this one included."""
 
     rule: str
     judged: JudgedGrant
@@ -201,7 +204,7 @@ class GrantClaim:
 
 @dataclass(frozen=True, slots=True)
 class GrantsVerdict(Verdict):
-    """It always passes: what no grant covers is asked. ``roster_sha256``: the roster that they were held against."""
+    """Always passes: uncovered requests are sent to people. ``roster_sha256``: digest of the roster used."""
 
     claims: tuple[GrantClaim, ...]
     roster_sha256: str
@@ -234,7 +237,7 @@ class CandidateVerdict(Verdict):
     versions: Move | None = None
 
     def composed(self, candidate: int = 0) -> CandidateComposed:
-        """The event that records it; of ``candidate``, where the run has several."""
+        """Return the event that records this verdict, for one candidate where the run has several."""
         return CandidateComposed(
             tree=self.tree,
             patch=self.patch,
@@ -249,7 +252,7 @@ class CandidateVerdict(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class LandingVerdict(Verdict):
-    """``held``: what the roster in force leaves of what people have said; None where the landing rests on nothing of it."""
+    """``held``: which answers of people the current roster still accepts; None when the landing needs no answers."""
 
     commit: str
     tree: str
@@ -264,12 +267,16 @@ V = TypeVar("V", bound=Verdict)
 
 
 def verdict_of(verdicts: Sequence[Verdict], kind: type[V]) -> V | None:
-    """The first verdict of a kind."""
+    """Return the first verdict of class ``kind``, or None."""
     return next((verdict for verdict in verdicts if isinstance(verdict, kind)), None)
 
 
 def required_checks(run: Run | None, item: Input) -> tuple[GateCheck, ...]:
-    """What must be judged before ``item`` can count for ``run``; nothing for an input that will be ignored."""
+    """Return the checks that must pass before ``item`` takes effect on ``run``.
+
+    Returns:
+        The checks in order; empty for an input that will be ignored.
+    """
     if run is None:
         return (IntakeCheck(item.run_id, item.document, item.publisher),) if isinstance(item, Submitted) else ()
     if run.ended:
@@ -323,9 +330,10 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
 
 
 def next_step(run: Run) -> str | None:
-    """What the gatekeeper itself has to do now.
+    """Return the next step of the gatekeeper itself.
 
-    ``route``, ``refuse``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None.
+    Returns:
+        ``route``, ``refuse``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
@@ -339,17 +347,17 @@ def next_step(run: Run) -> str | None:
     if run.state == "S1" and run.plan is not None:
         return "locks"
     if run.state == "S5" and run.locks is None:
-        return "locks"  # given up while people were asked, who have sent the change back
+        return "locks"  # released while people decided, who sent the change back
     if run.state == "S2" and run.candidate is None and _can_compose(run):
         return "compose"
     if run.state == "S4" and run.tests_passed:
-        # What was given up while a person was waited for is taken again first.
+        # Take locks again that were released while the run waited for a person.
         return "land" if run.locks is not None else "locks"
     return None
 
 
 def comes_before_its_turn(run: Run) -> bool:
-    """Whether a test report that comes now waits for the reviewer: what is said is judged in the order of the states."""
+    """Return whether a test report would arrive before the review. Reports are judged in the order of the states."""
     return (run.parked_from or run.state) == "S3" and not run.candidates
 
 
@@ -361,7 +369,10 @@ def _can_compose(run: Run) -> bool:
 
 
 def misfit(run: Run, item: RoleReplied) -> RunTask | None:
-    """The running task that ``item`` answers with the document of another role (specification 6.1.3); None when it does not."""
+    """Return the running task that ``item`` answers with a document type of another role, or None.
+
+    Source: specification 6.1.3.
+    """
     document = item.document
     if _fits(item):
         return None
@@ -370,7 +381,11 @@ def misfit(run: Run, item: RoleReplied) -> RunTask | None:
 
 
 def expected_task(run: Run, item: RoleReplied) -> RunTask | None:
-    """The running task that ``item`` answers; None for an answer out of turn, out of date or of another role's kind."""
+    """Return the running task that ``item`` answers.
+
+    Returns:
+        None for an answer that is out of turn, stale, or of another role's type.
+    """
     document = item.document
     task = run.running("pm") if isinstance(document, TaskContract) else run.tasks.get(document.task_id or "")
     if task is None or task.role != item.role or task.status != "RUNNING":
@@ -383,12 +398,12 @@ def expected_task(run: Run, item: RoleReplied) -> RunTask | None:
 
 
 def _fits(item: RoleReplied) -> bool:
-    """Whether the document is none of another role's."""
+    """Return whether the document type belongs to this role."""
     return isinstance(item.document, ANSWERS[item.role] | Error)
 
 
 def late(run: Run, item: RoleReplied) -> RunTask | None:
-    """The task that ``item`` answers too late, when that is news: the ledger neither holds this answer nor another late one."""
+    """Return the task that ``item`` answers too late, if the ledger holds neither this answer nor another late one."""
     document = item.document
     if isinstance(document, TaskContract):
         task = next((task for task in run.tasks.values() if task.role == "pm"), None)

@@ -1,4 +1,4 @@
-"""What can move a run: a submission, a role's answer, an abort, the gatekeeper's own next step; and the outcome of each."""
+"""Inputs that can move a run: a submission, a role's answer, an abort, the gatekeeper's own next step; and their outcomes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ RoleDocument = TaskContract | Plan | TaskResult | ReviewReport | TestReport | Su
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A document from outside, the run it is to become, and who sent it, as the bus knew them.
+    """A document from outside, the id of its future run, and its sender as authenticated by the bus.
 
-    ``submitted_sha256`` is the digest of the bytes as they came, ``document_sha256`` that of the document's canonical JSON.
+    ``submitted_sha256`` is the digest of the received bytes, ``document_sha256`` that of the document's canonical JSON.
     """
 
     run_id: str
@@ -44,15 +44,15 @@ class Submitted:
     message_id: str
     publisher: str = DEFAULT_PUBLISHER
     document_sha256: str = ""
-    #: The publisher's own span, where the submission named one.
+    #: Span of the publisher, if the submission carried one.
     caller_span: str = ""
-    #: What the run id is made of, with the publisher.
+    #: Idempotency key; the run id is derived from it and the publisher.
     key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleReplied:
-    """What a role published on its result subject; the subject, not the document, says which role it was."""
+    """A document that a role published on its result subject. The subject, not the document, identifies the role."""
 
     role: TaskRole
     document: RoleDocument
@@ -68,7 +68,7 @@ class AbortReceived:
 
 @dataclass(frozen=True, slots=True)
 class DecisionsReceived:
-    """What people have decided about the run; all of it counts, or none."""
+    """Decisions of people about the run. They take effect together or not at all."""
 
     decisions: tuple[SignedDecision, ...]
     message_id: str
@@ -76,7 +76,7 @@ class DecisionsReceived:
 
 @dataclass(frozen=True, slots=True)
 class SummonsReceived:
-    """Questions to roles beside the run, from a publisher that may ask them; ``bounds`` are the policy's."""
+    """Questions to roles beside the run, from an authorised publisher; ``bounds`` are the policy's limits."""
 
     request: SummonsRequest
     message_id: str
@@ -86,7 +86,7 @@ class SummonsReceived:
 
 @dataclass(frozen=True, slots=True)
 class QuestionReceived:
-    """What an agent asks leave for, from the process that was given its task."""
+    """A permission request of an agent, from the process that holds its task."""
 
     question: AgentQuestion
     message_id: str
@@ -94,7 +94,7 @@ class QuestionReceived:
 
 @dataclass(frozen=True, slots=True)
 class UsageReceived:
-    """What a task has used up so far; the subject says which role told it."""
+    """Usage of a task so far. The subject identifies the reporting role."""
 
     role: TaskRole
     document: UsageReport
@@ -103,27 +103,27 @@ class UsageReceived:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineReached:
-    """A moment has come that the run's own events set: its wall clock, a back-off or the time for an answer is over."""
+    """A deadline from the run's own events has passed: its wall time, a back-off, or the time for an answer."""
 
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Nothing from outside: the run stands where the gatekeeper itself has the next step."""
+    """No external input: the next step is the gatekeeper's own."""
 
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SealReported:
-    """The bundle of an ended run has been written and signed."""
+    """The bundle of an ended run is written and signed."""
 
     manifest_sha256: str
     signer: str
     location: str
     message_id: str
-    #: What later runs are told of it.
+    #: Memory entry for later runs.
     memory: MemoryEntry | None = None
 
 
@@ -142,7 +142,7 @@ Input = (
 
 
 def kind(item: Input) -> str:
-    """The name of an input in the ledger."""
+    """Return the ledger's name for the class of an input."""
     match item:
         case Submitted():
             return "submitted"
@@ -168,7 +168,7 @@ def kind(item: Input) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The input counted: ``events`` are what it added to the run, which ``run`` is as it stood right after."""
+    """The input took effect: ``events`` were added, and ``run`` is the run right after them."""
 
     run: Run
     events: tuple[RunEvent, ...]
@@ -177,7 +177,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A gate refused the input itself, with ``report``; nothing was recorded."""
+    """A gate refused the input itself, with ``report``. Nothing was recorded."""
 
     run: Run | None
     report: GateReport
@@ -185,10 +185,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """The input did not count: it came again, out of turn, or after the end. ``run`` is the run as it stands."""
+    """The input had no effect: a duplicate, out of turn, or after the end. ``run`` is the unchanged run."""
 
     run: Run | None
 
 
-#: What became of an input.
+#: Outcome of an input.
 Outcome = Recorded | Refused | Ignored

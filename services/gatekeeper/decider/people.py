@@ -1,8 +1,8 @@
-"""Runs that wait for people: what is asked and parks the run, what an answer brings about, and what silence does.
+"""Runs that wait for people: requests that park a run, the effect of an answer, and the effect of no answer.
 
-A run is parked until all that was asked has its answer, and goes on where it stood. One no ends it, or sends the change back to
-who made it, where the rule says so. What a rule lets pass without a person is recorded as that rule's, and what a person had
-approved in advance as theirs.
+A run is parked until every request has an answer, then continues where it stopped. One rejection ends the run, or returns the
+change to its maker where the rule allows that. Approvals without a person are recorded: a rule's automatic approval as the
+rule's, an approval in advance as its author's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, 
 
 
 def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
-    """Ask what the rules want a person to decide here; the run is parked unless rules or grants have approved all of it."""
+    """Request the decisions that the rules require at this point. Park the run unless rules or grants approve everything."""
     stage = stage_of(draft.run)
     if stage is None:
         return
@@ -59,7 +59,10 @@ def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
 
 
 def record_decisions(draft: Draft, verdict: DecisionVerdict | None) -> None:
-    """What people have said, with the gate's verdict on it. The last yes lets the run go on, a no ends it or sends it back."""
+    """Record decisions of people and the gate's verdict on them.
+
+    The last approval lets the run continue; a rejection ends it or returns the change.
+    """
     if verdict is None:
         return
     if verdict.held is not None:
@@ -84,12 +87,12 @@ def record_decisions(draft: Draft, verdict: DecisionVerdict | None) -> None:
 
 
 def hold(draft: Draft, found: HeldRoster, roster_sha256: str) -> None:
-    """Record what the roster in force leaves of what people have said."""
+    """Record which answers of people the current roster still accepts."""
     draft.add(found.event(roster_sha256))
 
 
 def _ask_anew(draft: Draft) -> None:
-    """Ask again what a person had said yes to, where that counts no more; the run is parked already."""
+    """Request approvals again that are no longer valid; the run is already parked."""
     stage = stage_of(draft.run)
     if draft.run.parked and stage is not None:
         for each in unasked_rules(draft.run, stage):
@@ -97,7 +100,7 @@ def _ask_anew(draft: Draft) -> None:
 
 
 def hand_over(draft: Draft) -> bool:
-    """Ask who ordered the run about one more round, where a rule says so; whether one does, and a person can answer it."""
+    """Ask the person who ordered the run for one more round, where a rule requires it. Return whether a person can answer."""
     if unapprovable(draft.run):
         return False
     ask(draft)
@@ -105,13 +108,13 @@ def hand_over(draft: Draft) -> bool:
 
 
 def ask_beside(draft: Draft) -> None:
-    """Ask what tasks could not tell, where a rule says so. The run goes on meanwhile."""
+    """Request decisions about the open questions of tasks, where a rule requires it. The run continues meanwhile."""
     while (request := next_request(draft.run, draft.now)) is not None:
         draft.add(e.ApprovalRequested(request=request))
 
 
 def ask_leave(draft: Draft, question: AgentQuestion) -> None:
-    """Ask people what an agent asks leave for, once. Who brought it finds out by the same rules why nothing was asked."""
+    """Forward an agent's permission request to people, once. The sender derives from the same rules why none was forwarded."""
     try:
         if known_question(draft.run, question) is None:
             request = question_request(draft.run, question, draft.now)
@@ -121,14 +124,14 @@ def ask_leave(draft: Draft, question: AgentQuestion) -> None:
 
 
 def expire_beside(draft: Draft) -> None:
-    """What was asked beside the run got no answer in time: it is asked no more, and nothing else changes."""
+    """Close requests beside the run that expired unanswered. Nothing else changes."""
     for asked in beside(draft.run):
         if is_over(asked.request, draft.now):
             draft.add(e.ApprovalExpired(request_id=asked.request.request_id))
 
 
 def expire(draft: Draft) -> None:
-    """What was asked got no answer in time: others are asked where the rule names them, else the run ends."""
+    """Expire unanswered requests: escalate to other people where the rule names them, else end the run."""
     for asked in waited_for(draft.run):
         if not is_over(asked.request, draft.now):
             continue

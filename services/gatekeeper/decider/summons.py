@@ -1,4 +1,4 @@
-"""Questions to roles beside a run: what asks them, and what is recorded of their answers. Neither moves the run."""
+"""Questions to roles beside a run: dispatches them and records the answers. They never change the state of the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleRepl
 
 
 def record_questions(draft: Draft, item: SummonsReceived) -> None:
-    """Ask all questions of a request, or none: who sent it finds out why by the same rules."""
+    """Dispatch all questions of a request, or none. The sender derives from the same rules why none was dispatched."""
     try:
         orders = summons_orders(draft.run, item.request, item.bounds, item.publisher)
     except DeniedError:
@@ -26,13 +26,13 @@ def record_questions(draft: Draft, item: SummonsReceived) -> None:
 
 
 def question_of(run: Run, item: RoleReplied) -> AskedSummons | None:
-    """The question that an answer names; None for an answer to a task of the run. A contract names no task of it."""
+    """Return the question that an answer refers to; None for an answer to a task. A contract refers to no task."""
     document = item.document
     return None if isinstance(document, TaskContract) else run.summonses.get(document.task_id or "")
 
 
 def record_answer(draft: Draft, item: RoleReplied, question: AskedSummons) -> None:
-    """Record what became of a question, once; of another role than the one that was asked, nothing."""
+    """Record the outcome of a question, once. An answer of another role is ignored."""
     task, now = question.task, timestamp(draft.now)
     if question.answer is not None or item.role != task.item.role:
         return
@@ -41,7 +41,7 @@ def record_answer(draft: Draft, item: RoleReplied, question: AskedSummons) -> No
 
 
 def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:
-    """What a role said, as an answer: an error is one without words, and another document than was asked for is none."""
+    """Convert a role's document to an answer. An error gives an answer without text; an unexpected document is an error."""
     match document:
         case SummonsAnswer():
             return document

@@ -1,1 +1,1 @@
-"""Tasks on their way to roles: in which class, with which token, once."""
+"""Dispatch of tasks to roles: priority class, token, and delivery exactly once."""

@@ -1,7 +1,7 @@
-"""Gives tasks to roles: what a transition orders goes on the bus, once, whichever gatekeeper puts it there, and however often.
+"""Publishes the tasks that transitions order, once, whichever gatekeeper publishes them and however often.
 
-The id of a task is the id of its message, so that a second publish within the stream's window changes nothing. Beyond the
-window the queues are looked into first: a task that still lies there, or whose answer does, is not given out again.
+The task id is the message id, so a second publish within the stream's deduplication window has no effect. After that window the
+dispatcher looks into the queues first: a task that is still queued, or whose answer is queued, is not published again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
 from gatewright.services.gatekeeper.policies.dispatch import NO_SHARES, QUARTER_HOURS, BeatsPolicy, SharesPolicy
 from gatewright.tasks.protocol import TaskRef, ref_of
 
-#: Within this time of its order a task may be published again without a look: well inside the stream's window of 120 seconds.
+#: Within this time after its order a task may be published again without a lookup. It is well inside the deduplication window
+#: of 120 seconds.
 CERTAIN = timedelta(seconds=60)
 TASKS = "TASKS"
 TASK_QUEUES = "gw.task.>"
 RESULT_QUEUES = "gw.result.>"
-#: In the place of a sequence: the task is in no queue any more.
+#: Marker instead of a stream sequence: the task is in no queue any more.
 _TAKEN_BACK = -1
 
 
@@ -48,7 +49,7 @@ class _LogRefs(msgspec.Struct):
 
 
 class _Envelope(msgspec.Struct):
-    """What tells whose a task or an answer is, in whatever document."""
+    """The fields that identify the run and task of any task or answer document."""
 
     task_id: str = ""
     run_id: str = ""
@@ -56,7 +57,7 @@ class _Envelope(msgspec.Struct):
 
 
 class UnderWay:
-    """What lies in the queues: looked up once, at the first question."""
+    """Content of the queues, looked up once, on the first query."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -64,10 +65,14 @@ class UnderWay:
         self._turn = asyncio.Lock()
 
     async def holds(self, run_id: str, task_id: str) -> bool:
-        """Whether the task waits to be done or is in hand, or any answer of its run waits to be read. Raises BusError."""
+        """Return whether the task is queued or in progress, or any answer of its run is queued.
+
+        Raises:
+            BusError: the queues cannot be read.
+        """
         async with self._turn:
             if self._found is None:
-                # Tasks first: one that is answered in between is then found among the answers.
+                # Tasks first: a task that is answered between the two lookups is then found among the answers.
                 tasks = frozenset([found.task_id async for found in self._envelopes(TASK_QUEUES)])
                 answered = frozenset([found.run_id or found.log_refs.run_id async for found in self._envelopes(RESULT_QUEUES)])
                 self._found = tasks, answered
@@ -79,25 +84,28 @@ class UnderWay:
             try:
                 yield read_json(message.data, _Envelope)
             except UnreadableDocumentError:
-                continue  # it is put aside by the process that reads the queue
+                continue  # the reader of the queue dead-letters it
 
 
 class Dispatcher:
-    """Publishes tasks. Remembers which ones the bus has surely taken, and where in the stream they lie."""
+    """Publisher of tasks. Remembers which tasks the bus has accepted, and their stream sequences."""
 
     def __init__(self, bus: Bus, shares: SharesPolicy = NO_SHARES, beats: BeatsPolicy = QUARTER_HOURS) -> None:
         self._beats = beats
         self.shares = FairShares(shares)
         self._bus = bus
-        #: Runs of which a task waits for its share, as they were last seen.
+        #: Last known state of runs with a task that waits for its share.
         self._runs: dict[str, Run] = {}
         self._given: dict[str, dict[str, int]] = {}
         self._in_flight = InFlight()
 
     async def give(self, run: Run, commands: Iterable[CommandRef]) -> None:
-        """Put tasks of ``run`` on the bus, and those of others for which it has made room. Raises BusError.
+        """Publish tasks of ``run``, and waiting tasks of other runs that now have a free slot.
 
-        What has to wait for its share is given out by a later call, for whichever run.
+        A task without a free slot is published by a later call, for any run.
+
+        Raises:
+            BusError: the bus did not accept a task.
         """
         self._in_flight.saw(run)
         self.shares.saw(run)
@@ -111,25 +119,33 @@ class Dispatcher:
         await self.give_waiting()
 
     async def give_waiting(self) -> None:
-        """Put on the bus what waited for its share and has room now. Raises BusError; what was not taken waits again."""
+        """Publish waiting tasks that have a free slot now.
+
+        Raises:
+            BusError: the bus did not accept a task; it waits again.
+        """
         tasks = self.shares.next_ones()
         given = (self._publish(self._runs[task.run_id], task.command) for task in tasks)
         results = await asyncio.gather(*given, return_exceptions=True)
         failures = [(task, result) for task, result in zip(tasks, results, strict=True) if isinstance(result, BaseException)]
         for task, _ in failures:
-            if task.run_id in self._runs:  # it may have ended and been forgotten while the bus was asked
+            if task.run_id in self._runs:  # the run may have ended during the publish
                 self.shares.give_back(task)
         if failures:
             raise failures[0][1]
 
     async def give_missing(self, run: Run, transitions: Sequence[Transition], now: datetime, under_way: UnderWay) -> None:
-        """Give out what the ledger ordered, is not done, and may never have reached the bus. Raises BusError."""
+        """Publish unfinished tasks of the ledger that may never have reached the bus.
+
+        Raises:
+            BusError: the bus did not answer or did not accept a task.
+        """
         given = self._given.get(run.run_id, {})
         missing: list[CommandRef] = []
         for task in run.tasks.values():
             if task.status != "RUNNING" or task.task_id in given or self.shares.waits(run.run_id, task.task_id):
                 continue
-            # An order from the future was stamped by a clock that was wrong, or set back since: nothing is certain about it.
+            # An order from the future has a wrong timestamp (a wrong clock, or one set back since), so nothing is certain.
             fresh = timedelta(0) <= now - ordered_at(transitions, task.task_id) < CERTAIN
             if fresh or not await under_way.holds(run.run_id, task.task_id):
                 missing.append(CommandRef(role=task.role, pool=task.pool, task_id=task.task_id))
@@ -139,13 +155,16 @@ class Dispatcher:
             task_id = asked.task.task_id
             if task_id not in given and not await under_way.holds(run.run_id, task_id):
                 missing.append(CommandRef(role=asked.task.item.role, pool=asked.pool, task_id=task_id))
-        # All at once, and with the run: while the bus is asked, other runs give out whatever waits.
+        # All together and with the run: during the publish, calls for other runs publish waiting tasks.
         await self.give(run, missing)
 
     async def withdraw(self, run: Run) -> None:
-        """Take the tasks of a run that has ended off their queues, in hand or not: no role is given one again. Raises BusError.
+        """Remove the tasks of an ended run from their queues, in progress or not, so that no role receives one again.
 
-        A task that another process gave out is looked for; one that was found, or is gone, is not looked for again.
+        Tasks that another process published are looked up. The result of a lookup is kept.
+
+        Raises:
+            BusError: a queue cannot be read or changed.
         """
         given = self._given.setdefault(run.run_id, {})
         running = [(task.task_id, task.role, task.pool) for task in run.tasks.values() if task.status == "RUNNING"]
@@ -159,7 +178,7 @@ class Dispatcher:
             given[task_id] = _TAKEN_BACK
 
     async def _place_of(self, ref: TaskRef, role: str, pool: str) -> int:
-        """Where in the stream a task lies; 0 when it is there no more. Task ids from outside are unique within a run only."""
+        """Return the stream sequence of a task; 0 when it is gone. Task ids from outside are unique only within a run."""
         every_class = task_queue(task_subject(role, pool)) + ".*"
         async for message in self._bus.unsettled(every_class):
             if ref_of(message) == ref:
@@ -167,7 +186,7 @@ class Dispatcher:
         return 0
 
     def forget(self, run_id: str) -> None:
-        """A run has ended: what was given out for it need not be remembered."""
+        """Drop all memory of an ended run."""
         self._given.pop(run_id, None)
         self._in_flight.forget(run_id)
         self.shares.forget(run_id)
@@ -179,12 +198,12 @@ class Dispatcher:
         )
 
     async def _summon(self, run: Run, command: CommandRef) -> None:
-        """A question takes no share of the work, of which there are eight at most, and waits for it behind its urgent part."""
+        """Publish a question. It takes none of the shares of tasks (at most eight exist) and queues behind urgent tasks."""
         await self._put(run, command, DEFAULT_CLASS)
 
     async def _put(self, run: Run, command: CommandRef, task_class: Priority) -> None:
         document = task_document(run, command)
-        # Taken before the bus is asked: a run that is forgotten meanwhile is not remembered again.
+        # Read before the publish: a run that is forgotten meanwhile is not remembered again.
         given = self._given.setdefault(run.run_id, {})
         stored = await self._bus.publish(
             task_subject(command.role, command.pool, task_class),
@@ -204,13 +223,13 @@ class Dispatcher:
 
 
 def _people_asked(run: Run) -> dict[str, str]:
-    """Names the rule whose people agents ask, where there is one."""
+    """Return the header that names the rule for agents' permission requests; empty without such a rule."""
     rule = asking_rule(run)
     return {LEAVE_HEADER: rule.name} if rule is not None else {}
 
 
 def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:
-    """When a task was last ordered, by the clock of the gatekeeper that did; long ago when it never was."""
+    """Return when a task was last ordered, by the clock of the ordering gatekeeper; a time long ago if it never was."""
     for transition in reversed(transitions):
         if any(command.task_id == task_id for command in transition.commands):
             return datetime.fromisoformat(transition.events[-1].ts)
@@ -218,7 +237,7 @@ def ordered_at(transitions: Sequence[Transition], task_id: str) -> datetime:
 
 
 def task_document(run: Run, command: CommandRef) -> Document:
-    """What a command of the ledger puts on the bus: the contract of the task with its leave; for the pm the request."""
+    """Return the document to publish for a command: the contract of the task with its permissions; for the pm the request."""
     asked = run.summonses.get(command.task_id)
     if asked is not None:
         return replace(asked.task, transfer=summons_leave(run, command.role))

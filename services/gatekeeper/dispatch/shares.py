@@ -1,11 +1,11 @@
-"""Which tasks may be given out now, and which of those that wait comes next. Pure: it publishes nothing and asks no clock.
+"""Fair shares: decides which waiting tasks may be dispatched now, and in which order. Pure: no bus, no clock.
 
-1. A task that is given out takes a place of its repository and one of its publisher, until it is done or its run is over.
-2. Those that wait are in the order of virtual times (start-time fair queueing): a run's tasks stand one behind the other, 1
-   apart divided by the weight of its publisher, and a run that begins stands where the last task that was given out stood. So
-   a run of one part goes before the rest of a run of sixty, and none that begins later gets before what has waited for long.
-3. The first task in this order for which there is room is given out; but of the first that lacks one of its places, the other
-   is kept. Without that, a task that needs a place of a busy repository and one of a busy publisher might never find both.
+1. A dispatched task occupies a slot of its repository and a slot of its publisher until it is done or its run ends.
+2. Waiting tasks are ordered by virtual time (start-time fair queueing). Tasks of a run follow each other at a distance of 1
+   divided by the weight of the publisher. A new run starts at the virtual time of the last dispatched task. So a run of one
+   task goes ahead of the rest of a run of sixty, and no later run overtakes a task that has waited for long.
+3. The first task in this order with both slots free is dispatched. The first task that lacks one of its slots keeps the other
+   reserved. Otherwise a task that needs a busy repository and a busy publisher might never get both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TaskName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class WaitingTask:
-    """``turn`` is its virtual time; of two with the same, the one that came first."""
+    """A task in the waiting order. ``turn`` is its virtual time; on a tie the earlier arrival goes first."""
 
     turn: float
     number: int
@@ -38,10 +38,10 @@ class WaitingTask:
 
 
 class FairShares:
-    """The places that are taken and the tasks that wait, as far as this gatekeeper has given them out or is to."""
+    """Occupied slots and waiting tasks, for the tasks that this gatekeeper has dispatched or will dispatch."""
 
     def __init__(self, policy: SharesPolicy = NO_SHARES) -> None:
-        #: May be replaced at any time: what waits is given out by the new one.
+        #: May be replaced at any time; waiting tasks then follow the new policy.
         self.policy = policy
         self._taken: dict[str, dict[str, tuple[str, str]]] = {}
         self._repositories: Counter[str] = Counter()
@@ -52,11 +52,11 @@ class FairShares:
         self._arrived = 0
 
     def ask(self, run: Run, command: CommandRef) -> None:
-        """A task wants to be given out."""
+        """Queue a task for dispatch."""
         run_id, task_id = run.run_id, command.task_id
         if self.waits(run_id, task_id):
             return
-        self._free(run_id, task_id)  # it was on its way once, and may not have come there
+        self._free(run_id, task_id)  # dispatched before, possibly without arriving
         turn = max(self._now, self._behind.get(run_id, 0.0))
         self._behind[run_id] = turn + 1 / self.policy.weights.get(run.publisher, 1.0)
         self._arrived += 1
@@ -64,11 +64,11 @@ class FairShares:
         self._waiting.setdefault(run_id, {})[task_id] = task
 
     def take(self, run: Run, task_id: str) -> None:
-        """A task was given out before, by another gatekeeper or before a restart: it has its places, whatever the bounds."""
+        """Occupy the slots of a task that was dispatched before (another gatekeeper, a restart), regardless of limits."""
         self._take(run.run_id, task_id, run.accepted.repository_key, run.publisher)
 
     def next_ones(self) -> list[WaitingTask]:
-        """Every task that may be given out now, in order; each has its places from now on."""
+        """Occupy slots for every task that may be dispatched now, and return these tasks in order."""
         found: list[WaitingTask] = []
         first_blocked: WaitingTask | None = None
         order = [task for tasks in self._waiting.values() for task in tasks.values()]
@@ -85,7 +85,7 @@ class FairShares:
         return found
 
     def give_back(self, task: WaitingTask) -> None:
-        """It could not be given out after all: it waits again, where it stood."""
+        """Return a task to its place in the waiting order after a failed dispatch."""
         self._free(task.run_id, task.command.task_id)
         self._waiting.setdefault(task.run_id, {})[task.command.task_id] = task
 
@@ -93,11 +93,11 @@ class FairShares:
         return task_id in self._waiting.get(run_id, {})
 
     def knows(self, run_id: str) -> bool:
-        """Whether places or turns of the run are counted here."""
+        """Return whether this object tracks slots or waiting tasks of the run."""
         return run_id in self._taken or run_id in self._waiting
 
     def saw(self, run: Run) -> None:
-        """How a run stands now: what is done has no place any more, and is not given out."""
+        """Update from the state of a run: finished tasks free their slots and leave the waiting order."""
         running = {} if run.ended else {task.task_id for task in run.tasks.values() if task.status == "RUNNING"}
         for task_id in [each for each in self._taken.get(run.run_id, {}) if each not in running]:
             self._free(run.run_id, task_id)
@@ -105,7 +105,7 @@ class FairShares:
             self._drop(run.run_id, task_id)
 
     def forget(self, run_id: str) -> None:
-        """The run is over."""
+        """Drop an ended run."""
         for task_id in list(self._taken.get(run_id, {})):
             self._free(run_id, task_id)
         self._waiting.pop(run_id, None)
@@ -116,7 +116,7 @@ class FairShares:
         return sum(map(len, self._waiting.values()))
 
     def _has_room(self, task: WaitingTask, first: WaitingTask | None) -> bool:
-        """Whether there are both places, beside those that are kept for the ``first`` task that lacks one of its two."""
+        """Return whether both slots are free, apart from slots reserved for ``first``, the first task that lacks one."""
         repository, publisher = self.policy.tasks_per_repository, self.policy.tasks_per_publisher
         kept_repository = first is not None and first.repository == task.repository
         kept_publisher = first is not None and first.publisher == task.publisher

@@ -1,7 +1,7 @@
-"""The token that a task is given out with, and its answer has to bring back: a process that was not given it cannot answer.
+"""Task tokens: a task is dispatched with a token, and its answer must carry it. A process without the task cannot answer it.
 
-All processes of a role share its subjects, and ids of tasks can be guessed. The token is a keyed hash of the task's name that
-the gatekeepers alone can make, so nothing has to be remembered. It travels in a header; no ledger and no bundle holds it.
+All processes of a role share its subjects, and task ids can be guessed. The token is a keyed hash of the task's name that only
+gatekeepers can compute, so it needs no storage. It travels in a header; neither ledger nor bundle contains it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from gatewright.services.gatekeeper.decider.inputs import RoleReplied, UsageRece
 
 
 def task_token(bus: Bus, run_id: str, task_id: str) -> str:
-    """64 hexadecimal digits."""
+    """Return the token of a task: 64 hexadecimal digits."""
     return _tokens(bus, run_id, task_id)[0]
 
 
 def check_held(bus: Bus, run: Run, item: RoleReplied | UsageReceived, message: Message) -> None:
-    """Refuse what was sent in the name of a task by a process that was not given it.
+    """Refuse a message in the name of a task from a process that does not hold the task.
 
-    A pm's answer is the contract itself, which names no task of the run: it may answer for its own. What names no task of this
-    role at all is left to the decider. Raises DeniedError (``task_not_held``).
+    A pm's answer is the contract itself, which refers to no task of the run, so a pm may answer its own task. The decider
+    handles a message that refers to no task of this role.
+
+    Raises:
+        DeniedError: the token is missing or wrong (``task_not_held``).
     """
     named = None if isinstance(item.document, TaskContract) else item.document.task_id
     tasks = [task.task_id for task in run.tasks.values() if task.role == item.role and named in (None, task.task_id)]
@@ -36,14 +39,18 @@ def check_held(bus: Bus, run: Run, item: RoleReplied | UsageReceived, message: M
 
 
 def check_claimed(bus: Bus, run_id: str, task_id: str, message: Message) -> None:
-    """Refuse a claim that a task is in hand by a process that was not given it. Raises DeniedError (``task_not_held``)."""
+    """Refuse a claim that a task is in progress from a process that does not hold the task.
+
+    Raises:
+        DeniedError: the token is missing or wrong (``task_not_held``).
+    """
     brought = message.headers.get(TASK_TOKEN_HEADER, "")
     if not any(_same(token, brought) for token in _tokens(bus, run_id, task_id)):
         raise DeniedError(f"a claim for {task_id[:80]} without the token of the task", code="task_not_held")
 
 
 def _tokens(bus: Bus, run_id: str, task_id: str) -> tuple[str, ...]:
-    """The one to give out, and those that were while the gatekeepers' key was another."""
+    """Return the token to dispatch with, followed by the tokens of earlier gatekeeper keys."""
     return bus.keyed_hashes(f"task:{run_id}:{task_id}")
 
 

@@ -1,1 +1,1 @@
-"""The gates: each answers one question about a run with a report. What cannot be judged has failed."""
+"""The gates: each answers one question about a run with a report. An undecidable check fails."""

@@ -1,7 +1,7 @@
-"""Organisation rules at their three stages: what a rule gets to see is gathered here, from what the gatekeeper itself holds.
+"""Organisation rules at their three stages: builds the document that a rule sees, from data that the gatekeeper itself holds.
 
-``policies/cel_rules.py`` has the engine; ``policies/cel_samples.py`` shows every name. Fields that a rule may use are
-listed by hand: a field of a contract that is added later is not shown to rules by accident, nor taken away from them.
+``policies/cel_rules.py`` has the engine; ``policies/cel_samples.py`` shows every name. The fields that a rule may use are
+listed by hand: a new contract field is neither exposed to rules nor removed from them by accident.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Documents = Mapping[str, Any]
 
 
 def judge_contract_rules(context: GateContext, contract: TaskContract) -> None:
-    """The rules about contracts; where there are candidates, for each of them."""
+    """Apply the rules about contracts, once for each candidate where there are several."""
     for executor in ways(contract) or (None,):
         _apply(context, "contract", {"contract": contract_document(contract, context.policies, executor)})
 
@@ -39,14 +39,29 @@ def judge_contract_rules(context: GateContext, contract: TaskContract) -> None:
 async def judge_diff_rules(
     context: ChangeContext, changes: Sequence[TreeChange], patch_bytes: int, executor: Executor | None
 ) -> None:
-    """The rules about the whole change, which ``executor`` made. Raises GitError."""
+    """Apply the rules about the whole change.
+
+    Args:
+        context: the gate context with its mirror.
+        changes: the changed paths of the whole change.
+        patch_bytes: size of the patch in bytes.
+        executor: the executor that made the change.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     if _has_rules("diff", context.policies):
         documents = await _about_change(context, changes, patch_bytes, executor)
         _apply(context, "diff", documents)
 
 
 async def judge_evidence_rules(context: ChangeContext, run: Run) -> None:
-    """The rules about what was proved, before anything lands. Raises GitError, ArtifactError."""
+    """Apply the rules about the evidence, before the change lands.
+
+    Raises:
+        GitError: the mirror cannot be read.
+        ArtifactError: an artifact cannot be read.
+    """
     candidate = run.candidate
     if candidate is None or not _has_rules("evidence", context.policies):
         return
@@ -84,9 +99,12 @@ async def _about_change(
 
 
 def contract_document(contract: TaskContract, policies: Policies, executor: Executor | None) -> dict[str, Any]:
-    """The contract as rules see it: every field there, whether the contract says it or leaves it out.
+    """Return the contract as rules see it: every field is present, whether the contract sets it or not.
 
-    ``executor`` is its own, or that of the candidate that is looked at.
+    Args:
+        contract: the contract.
+        policies: the policies in force.
+        executor: the contract's own executor, or that of the current candidate.
     """
     repository = contract.repository or Repository(url="-", landing="none")
     executor = executor or Executor(kind="command")
@@ -134,7 +152,7 @@ def contract_document(contract: TaskContract, policies: Policies, executor: Exec
 def diff_document(
     changes: Sequence[TreeChange], patch_bytes: int, sizes: Mapping[str, int] | None, policies: Policies
 ) -> dict[str, Any]:
-    """The change as rules see it. Counts are there so that a rule need not go through ten thousand files to have them."""
+    """Return the change as rules see it. It includes totals, so that a rule need not iterate over ten thousand files."""
     described = [_change(change, sizes, policies) for change in changes]
     statuses = [change["status"] for change in described]
     classes = [name for change in described for name in change["classes"]]
@@ -150,7 +168,10 @@ def diff_document(
 
 
 def evidence_document(run: Run, policies: Policies) -> dict[str, Any]:
-    """What was proved of the candidate. A run without review or tests has none, so that a rule about them denies."""
+    """Return the evidence on the candidate as rules see it.
+
+    Without a review or tests the fields are empty, so a rule about them denies.
+    """
     return {
         "attempt": run.attempt,
         "baseline_commit": run.accepted.baseline_commit,
@@ -174,14 +195,17 @@ def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Polic
 
 
 def _classes(path: bytes, policies: Policies) -> list[str]:
-    """The names of the classes. A file whose content decides is not sacred here: with a credential the gate refuses it."""
+    """Return the names of the path classes.
+
+    Content-dependent files are not sacred here: the gate itself refuses credentials.
+    """
     return [
         str(each.name) for each in policies.path_classes(path) if each.name != "sacred" or not policies.content_decides(path)
     ]
 
 
 async def _sizes(changes: Sequence[TreeChange], mirror: Mirror) -> dict[str, int]:
-    """Bytes by object id, of what is there afterwards."""
+    """Return the size in bytes of each new object, by object id."""
     return await mirror.sizes({change.new_id for change in changes if change.new_mode not in NO_CONTENT})
 
 
@@ -211,7 +235,7 @@ def _tests(tests: TestReport | None, policies: Policies) -> dict[str, Any] | Non
 
 
 def _is_trivial(argv: Sequence[str], policies: Policies) -> bool:
-    """Whether strict acceptance would refuse the command; one that cannot be told is taken for trivial."""
+    """Return whether strict acceptance would refuse the command. An unreadable command is trivial."""
     try:
         check_command(shlex.join(argv), "acceptance", policies, strict=True)
     except CommandRefusedError:

@@ -1,7 +1,6 @@
-"""What the gates of one judgement share: the report in the making, the rules, the store of artifacts, and one moment in time.
+"""Shared context of the gates of one judgement: the report under construction, the policies, the artifact store, and the time.
 
-Made once for each judgement, and never changed but for what the gates tell the report. A gate takes it first, and then what is
-particular to that gate.
+Created once per judgement. Only the report changes. A gate takes the context as its first argument.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from gatewright.services.gatekeeper.policies.load import Policies
 
 
 class Artifacts(Protocol):
-    """Where artifacts are stored, and fetched with their digest checked. Both raise ArtifactError and BusError."""
+    """Artifact store that checks digests. Both methods raise ArtifactError and BusError."""
 
     async def put_artifact(self, data: bytes) -> str: ...
 
@@ -33,7 +32,7 @@ class Artifacts(Protocol):
 
 @dataclass(frozen=True)
 class GateContext:
-    """Of any judgement. ``now`` is the moment for which it is made; ``started`` is ``clock.monotonic()`` then."""
+    """Context of any judgement. ``now`` is its time; ``started`` is ``clock.monotonic()`` at its start."""
 
     report: GateReportBuilder
     policies: Policies
@@ -44,11 +43,17 @@ class GateContext:
 
     @classmethod
     def begin(cls, report: GateReportBuilder, policies: Policies, artifacts: Artifacts, clock: Clock) -> GateContext:
-        """A judgement that begins now."""
+        """Start a judgement now."""
         return cls(report, policies, artifacts, clock, clock.now(), clock.monotonic())
 
     def of_change(self, contract: TaskContract, mirror: Mirror, rules: Sequence[ApprovalRule] = ()) -> ChangeContext:
-        """The same judgement, of a change under ``contract`` whose trees are in ``mirror``; ``rules`` ask people about it."""
+        """Return the context for judging a change.
+
+        Args:
+            contract: the contract of the change.
+            mirror: mirror that holds the trees.
+            rules: approval rules that apply to the change.
+        """
         return ChangeContext(
             report=self.report,
             policies=self.policies,
@@ -62,10 +67,10 @@ class GateContext:
         )
 
     def names_other_policies(self, accepted: RunAccepted) -> None:
-        """Tell by which policies this is judged, where they are no more those that the run was accepted under.
+        """Record the policies of this judgement if they differ from those that the run was accepted under.
 
-        A gatekeeper that was started again, or another one beside it, may have others. The report names the digest over all
-        of them and those of the files that differ; a file that is no longer there is in the first alone.
+        A restarted gatekeeper, or another replica, may have other policies. The report names the digest over all policy files
+        and the digests of the files that differ. A deleted file appears only in the first.
         """
         if self.policies.sha256 == accepted.policy_sha256:
             return
@@ -75,15 +80,15 @@ class GateContext:
                 self.report.saw(f"{POLICIES}/{name}", digest)
 
     def close(self) -> GateReport:
-        """The verdict."""
+        """Build the verdict."""
         return self.report.build(self.clock, self.started)
 
 
 @dataclass(frozen=True)
 class ChangeContext(GateContext):
-    """Of a judgement about a change: what it may be by its contract, and where its trees are.
+    """Context of a judgement about a change: its contract, and the mirror with its trees.
 
-    ``ci_rule`` is the name of the approval rule that asks a person about changes of CI files; without one they are refused.
+    ``ci_rule`` is the name of the approval rule that covers changes of CI files; without one they are refused.
     """
 
     contract: TaskContract

@@ -1,7 +1,7 @@
-"""Answers the decider's questions: the only I/O on the way from an input to a transition.
+"""Gate engine: answers the decider's checks. This is the only I/O between an input and its transition.
 
-A gate that meets an error of the thing it judges fails with that error's code. Only when the bus itself is away does the
-question stay open: the input is given back and judged later.
+When the judged object causes an error, the gate fails with that error's code. Only when the bus is unreachable does the check
+stay open: the input is returned and judged later.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ from gatewright.services.gatekeeper.policies.pools import RunNeeds
 
 @dataclass(frozen=True)
 class GateEngine:
-    """All gates, with what they need to judge."""
+    """All gates with their collaborators."""
 
     policies: Policies
     mirrors: Mirrors
@@ -81,18 +81,22 @@ class GateEngine:
     clock: Clock
     versions: dict[str, str]
     secrets: SecretsCheck = field(default_factory=SecretsCheck)
-    #: What is known of earlier runs; None where no run is told of any.
+    #: Memory of earlier runs; None when memory is disabled.
     memories: RunMemories | None = None
-    #: What people have approved in advance; None: nothing.
+    #: Approvals in advance; None for none.
     grants: StandingGrants | None = None
 
     @cached_property
     def targets(self) -> TargetWatch:
-        """What is known of the targets of runs that wait for people."""
+        """Known states of the targets of runs that wait for people."""
         return TargetWatch(self.mirrors, self.clock)
 
     async def answer(self, question: q.GateCheck) -> q.Verdict:  # noqa: C901 - one case a question
-        """The verdict on one question. Raises BusError, ConflictError or UnavailableError when it cannot be answered now."""
+        """Return the verdict on one check.
+
+        Raises:
+            BusError, ConflictError, UnavailableError: the check cannot be answered now; the input must be retried.
+        """
         match question:
             case q.IntakeCheck():
                 return await self._intake(question)
@@ -186,7 +190,7 @@ class GateEngine:
         try:
             people = self.policies.people.roster()[0].people
         except ConfigurationError:
-            people = ()  # then fewer people are known to have ordered it, and it is refused sooner
+            people = ()  # fewer known orderers: the run is refused earlier
         return orderers_of(question.document, question.publisher, publisher.persons if publisher else (), people)
 
     async def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
@@ -242,13 +246,13 @@ class GateEngine:
                 changes = await change.mirror.changes(run.accepted.baseline_tree, tree)
                 await judge_losses(change, changes, tree)
             elif tree and may_repair(run) and {each.code for each in report.violations} <= REPAIRABLE - {"diff_too_large"}:
-                # Its maker may be asked to take it back, and is handed the change: no secret is handed on.
+                # The maker may have to revise the change and receives it then, so it must contain no secret.
                 await self.secrets.judge(change, await change.mirror.changes(run.accepted.baseline_tree, tree))
         except GatewrightError as error:
             _fail(report, error)
         verdict = context.close()
         if repairable(run, verdict):
-            await self.artifacts.put_artifact(codec.encode(verdict))  # a round of fixing is shown it
+            await self.artifacts.put_artifact(codec.encode(verdict))  # evidence for a fix round
         return q.DiffVerdict(verdict, tree)
 
     async def _judge_integrated(self, run: Run) -> q.CandidateVerdict:
@@ -264,7 +268,7 @@ class GateEngine:
                 await candidates.judge_candidate(change, self.secrets, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
-                # By the rules that the run was accepted under: one that is taken away meanwhile still asks about it.
+                # The rules of acceptance time apply: a rule that was removed meanwhile still requires its approval.
                 asking = run.accepted.approval_rules
                 asked = any(rule.reason == "protected_class" or rule.grants is not None for rule in asking)
                 if asked or run.accepted.routing is not None:
@@ -293,11 +297,11 @@ class GateEngine:
         run = question.run if verdict.held is None else with_roster(question.run, verdict.held)
         order = revision_order(after(run, verdict.judged))
         if order is not None:
-            await self.artifacts.put_artifact(codec.encode(order))  # a round of fixing is shown it
+            await self.artifacts.put_artifact(codec.encode(order))  # evidence for a fix round
         return verdict
 
     def _decisions(self, question: q.DecisionCheck, patch: bytes, revoked: frozenset[str]) -> q.DecisionVerdict:
-        """What people have said, held against the roster as it is now. Raises what the rules of ``judge_decision`` raise."""
+        """Judge decisions of people against the current roster. Raises what ``judge_decision`` raises."""
         context = self._begin(question.run, "approval")
         roster, sha256 = self.policies.people.roster()
         held, run = None, question.run
@@ -311,8 +315,8 @@ class GateEngine:
         report.saw(seen.ROSTER, sha256)
         for each in judged:
             decision = each.decision
-            said = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
-            report.checked(seen.decided_rule(each.request.rule), f"{said} by {decision.person} with {each.fingerprint}")
+            verdict = f"{decision.vote.colour} vote" if decision.vote is not None else decision.verdict
+            report.checked(seen.decided_rule(each.request.rule), f"{verdict} by {decision.person} with {each.fingerprint}")
             report.saw(seen.decided_request(decision.request_id), decision.request_sha256)
         for broken in rejections(run, judged):
             report.violate(*broken)
@@ -321,15 +325,19 @@ class GateEngine:
         return q.DecisionVerdict(context.close(), judged, sha256, held)
 
     async def revoked_grants(self, run: Run) -> frozenset[str]:
-        """Those of the grants that have answered what the run asked which were revoked since. Raises BusError."""
+        """Return which grants that answered requests of the run are revoked now.
+
+        Raises:
+            BusError: the table of grants cannot be read.
+        """
         used = used_grants(run)
         records = await self.grants.listed() if used and self.grants is not None else ()
         return frozenset(each.grant.grant_id for each in records if each.revocation is not None) & used
 
     async def _hold_roster(self, run: Run, now: datetime) -> tuple[HeldRoster | None, str]:
-        """What the roster in force leaves of what people have said, and its digest.
+        """Return which answers of people the current roster still accepts, and the roster's digest.
 
-        Raises UnavailableError (``approvers_unusable``) where it cannot be read: the run waits until it can.
+        Raises UnavailableError (``approvers_unusable``) when the roster cannot be read: the run waits until it can.
         """
         if not rests_on_people(run):
             return None, ""
@@ -367,7 +375,7 @@ class GateEngine:
         return q.LandingVerdict(context.close(), *outcome, held, sha256)
 
     async def _fence(self, report: GateReportBuilder, run: Run, locks: LocksTaken) -> None:
-        """A replica that believes that a run stands where it no longer does (it has ended meanwhile) moves no ref for it."""
+        """Fence off a stale replica: it moves no ref for a run that has ended meanwhile."""
         if not await self.locks.holds(locks.repository_url, claim_of(run, _contract(run)), locks.token):
             report.violate("locks_lost", "locks", f"token {locks.token} holds nothing any more")
 
@@ -378,26 +386,26 @@ class GateEngine:
 
 
 def _judge_times(context: GateContext, run: Run, *stamps: str) -> None:
-    """The times in a role's document can be true."""
+    """Check that the times in a role's document are plausible."""
     context.report.checked(times.RULE)
     for broken in times.broken_by_times(run, context.now, *stamps):
         context.report.violate(*broken)
 
 
 async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:
-    """Keep the report as an artifact: a round of fixing is shown it as evidence."""
+    """Store the report as an artifact: a fix round receives it as evidence."""
     context.report.saw(seen.REPORT, await context.artifacts.put_artifact(codec.encode(document)))
     return q.Verdict(context.close())
 
 
 def claim_of(run: Run, contract: TaskContract) -> Claim:
-    """What the run has to have to itself: its paths, on the ref that it lands on."""
+    """Return the paths that the run must hold exclusively, on the ref that it lands on."""
     ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
     return Claim(run.run_id, ref, contract.allowed_paths, TASK_CLASSES.index(priority_of(run)))
 
 
 def _contract(run: Run) -> TaskContract:
-    """The run's contract; a question about a run without one is answered by a failed gate."""
+    """Return the run's contract. Without a contract the gate fails."""
     if run.contract is None:
         raise GatewrightError(f"{run.run_id} has no contract yet", code="gate_not_evaluated")
     return run.contract

@@ -1,4 +1,4 @@
-"""What a run asks and a person has approved in advance: the first grant that covers it is used, and the report says which."""
+"""Approvals in advance: applies the first grant that covers a run's request, and reports which one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, St
 
 
 async def claim_grants(context: GateContext, run: Run, grants: StandingGrants) -> tuple[tuple[GrantClaim, ...], str]:
-    """The grants that answer what the run is about to ask, and the digest of the roster; each has one use less then.
+    """Claim the grants that answer the upcoming requests of the run. Each claim consumes one use.
 
-    A roster that cannot be read lets none count. Raises BusError, ConflictError.
+    An unreadable roster makes every grant invalid.
+
+    Returns:
+        The claims, and the digest of the roster.
+
+    Raises:
+        BusError: the table of grants cannot be read.
+        ConflictError: other gatekeepers kept changing the table.
     """
     stage = stage_of(run)
     wanted = grantable(run, stage) if stage is not None else ()
@@ -58,7 +65,7 @@ async def _claim(
         try:
             judged = judge_grant(record.signed, roster, context.now)
         except GatewrightError:
-            continue  # its key is not on the roster, or not in force, any more
+            continue  # its key has left the roster or is not valid now
         if record.revocation is not None or why_uncovered(run, asked.rule, judged, paths, context.now):
             continue
         use = await grants.claim(judged.grant.grant_id, run.run_id, subject_of(run, asked.rule), context.now)

@@ -15,22 +15,22 @@ from gatewright.run.events import ASKS
 from gatewright.secrets.documents import redact_words
 from gatewright.secrets.scanner import SecretScanner
 
-#: More remarks than this are counted, not listed.
+#: Maximum number of listed remarks; further ones are only counted.
 MAX_REMARKS = 100
 
 _PATTERNS = SecretScanner()
-#: Paths that a kept rule names as touched; the rest is counted.
+#: Maximum number of touched paths listed per rule; further ones are only counted.
 MAX_TOUCHED = 20
-#: Characters of one detail; what a stranger wrote is quoted in it, and a report has to fit into one message of the ledger.
+#: Maximum characters of a detail. It quotes untrusted text, and a report must fit into one message of the ledger.
 MAX_DETAIL = 600
 
 
 @dataclass
 class GateReportBuilder:
-    """Gathers what one gate finds. The first violation gives the report its reason code.
+    """Collector of one gate's findings. The first violation gives the report its reason code.
 
-    A rule is named by ``checked`` when it is applied, or by ``violate`` when it is broken; the report lists each once, in the
-    order in which they were first named.
+    ``checked`` names a rule when it is applied, ``violate`` when it is broken. The report lists each rule once, in the order in
+    which they were first named.
     """
 
     run_id: str
@@ -47,11 +47,18 @@ class GateReportBuilder:
     touches: dict[str, list[bytes]] = field(default_factory=dict)
 
     def checked(self, rule: str, detail: str = "") -> None:
-        """A rule is applied; it counts as kept unless it is broken, before or after."""
+        """Record that a rule was applied. It is kept unless it is also violated, earlier or later."""
         self.rules.setdefault(rule, RuleOutcome(rule=rule, verdict="PASS", detail=_short(detail)))
 
     def violate(self, code: str, rule: str, detail: str, path: bytes | None = None) -> None:
-        """A rule is broken."""
+        """Record a violation of a rule.
+
+        Args:
+            code: stable reason code; the first one becomes the report's code.
+            rule: name of the rule.
+            detail: explanation for people.
+            path: the path that breaks the rule.
+        """
         detail = _short(detail)
         known = self.rules.get(rule)
         if known is None or known.verdict == "PASS":
@@ -62,28 +69,28 @@ class GateReportBuilder:
         self.violations.append(Violation(code=code, rule=rule, detail=detail, path=_shown_path(path)))
 
     def note_violated(self, rule: str, detail: str) -> None:
-        """A part of a rule that is broken already: told in the report, and not counted as a violation of its own."""
+        """Add a detail to a rule that is already broken. It is reported without being a violation of its own."""
         self.rules[rule] = RuleOutcome(rule=rule, verdict="FAIL", detail=detail)
 
     def touched(self, rule: str, path: bytes) -> None:
-        """What a rule would have refused, had the contract not opened it: the report names it all the same."""
+        """Record a path that the rule would have refused if the contract did not open it."""
         self.touches.setdefault(rule, []).append(path)
 
     def asks(self, reason: str, words: str) -> None:
-        """Something that the operator's rules may want a person to decide; it breaks no rule."""
+        """Record a reason for which the operator's rules may require approval. It breaks no rule."""
         rule = f"{ASKS}{reason}"
         known = self.rules.get(rule)
         self.rules[rule] = RuleOutcome(rule=rule, verdict="PASS", detail=_short(f"{known.detail}; {words}" if known else words))
 
     def asks_about_touched(self, prefix: str, reason: str) -> None:
-        """The same of what the rules of a family would have refused, had the contract not opened it; paths by class."""
+        """Record approval reasons for the paths that a family of rules would have refused but the contract opens, by class."""
         for rule, paths in tuple(self.touches.items()):
             if rule.startswith(prefix):
                 name = rule.removeprefix(prefix).partition(".")[0]
                 self.asks(f"{reason}:{name}", f"{name}: {_list_paths(paths)}")
 
     def saw(self, name: str, digest: str) -> None:
-        """Something that was looked at."""
+        """Record an examined object by name and digest."""
         self.evidence.append(Evidence(name=name, digest=digest))
 
     def note(self, words: str) -> None:
@@ -91,9 +98,15 @@ class GateReportBuilder:
         self.notes.append(words)
 
     def remark(self, rule: str, message: str, path: bytes | None = None, line: int | None = None) -> None:
-        """Record an observation that blocks nothing; ``line`` counts from 1 in the changed file at ``path``.
+        """Record an observation that blocks nothing.
 
         The first 100 remarks are listed; one more remark counts the others.
+
+        Args:
+            rule: name of the rule.
+            message: text for people.
+            path: changed file.
+            line: line in that file, from 1.
         """
         self.checked(rule)
         if len(self.remarks) == MAX_REMARKS:
@@ -107,7 +120,7 @@ class GateReportBuilder:
         return not self.violations
 
     def build(self, clock: Clock, started: float) -> GateReport:
-        """The verdict; ``started`` is ``clock.monotonic()`` when the gate began."""
+        """Return the verdict. ``started`` is ``clock.monotonic()`` at the start of the gate."""
         first = self.violations[0] if self.violations else None
         return GateReport(
             run_id=self.run_id,
@@ -154,7 +167,7 @@ def _list_paths(paths: list[bytes]) -> str:
 
 
 def _shown_path(path: bytes | None) -> str | None:
-    """A path for people: its name may itself be a secret."""
+    """Return a path for display: its name may itself be a secret."""
     return None if path is None else _short(redact_words(display(path), _PATTERNS))
 
 

@@ -1,7 +1,7 @@
-"""What people have approved in advance, and which runs it has let pass: one table of the bus, changed by compare-and-set.
+"""Approvals in advance and the runs that used them: one bus table, changed by compare-and-set.
 
-All gatekeepers share it, so that two of them at once spend no use twice. A grant stays in it until it could be brought again no
-more. What is kept here lets nothing pass by itself: signature, roster and bounds are held against each run anew.
+All gatekeepers share the table, so two of them cannot spend one use twice. A grant stays in it for as long as it could be
+submitted again. An entry alone approves nothing: signature, roster and bounds are checked for each run.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gatewright.errors import ConflictError, DeniedError
 from gatewright.foreign_documents import read_json
 from gatewright.rules.grants import JudgedGrant, check_revocation, document_digest
 
-#: The key of the table; those of locks are digests.
+#: Key of the table; keys of locks are digests.
 KEY = "grants"
-#: Grants that may stand at once.
+#: Maximum number of valid grants.
 MOST = 200
-#: How long one is listed after its end.
+#: How long a grant stays listed after its end.
 LISTED = timedelta(days=30)
 _TRIES = 20
 
 
 class GrantRecord(msgspec.Struct, frozen=True):
-    """One grant as it was brought, and what has become of it."""
+    """A submitted grant with its uses and its end."""
 
     signed: SignedDecision
     fingerprint: str
@@ -44,7 +44,7 @@ class GrantRecord(msgspec.Struct, frozen=True):
         return codec.decode(self.signed.document.encode(), ApprovalGrant)
 
     def status(self, now: datetime) -> GrantStatus:
-        """As the table has it; a key that was revoked since is found when a run asks."""
+        """Return the status by the table. A key that was revoked since is detected when a run uses the grant."""
         grant = self.grant
         if self.revocation is not None:
             return "revoked"
@@ -53,7 +53,7 @@ class GrantRecord(msgspec.Struct, frozen=True):
         return "used_up" if len(self.uses) >= grant.max_uses else "standing"
 
     def standing(self, now: datetime) -> GrantStanding:
-        """The same for approvers."""
+        """Return the entry as approvers see it."""
         by = "" if self.revocation is None else codec.decode(self.revocation.document.encode(), GrantRevocation).person
         return GrantStanding(
             grant=self.grant,
@@ -70,7 +70,7 @@ class GrantRecord(msgspec.Struct, frozen=True):
 
 
 class GrantTable(msgspec.Struct, frozen=True):
-    """In the order in which they were brought."""
+    """All grants, in order of submission."""
 
     records: tuple[GrantRecord, ...] = ()
 
@@ -78,23 +78,27 @@ class GrantTable(msgspec.Struct, frozen=True):
         return next((each for each in self.records if each.grant.grant_id == grant_id), None)
 
     def put(self, record: GrantRecord) -> GrantTable:
-        """With this in the place of the one of the same id."""
+        """Return the table with ``record`` replacing the record of the same id."""
         name = record.grant.grant_id
         return GrantTable(tuple(record if each.grant.grant_id == name else each for each in self.records))
 
 
 class StandingGrants:
-    """The table on the bus. Every method raises BusError when the bus cannot serve, ConflictError after many tries."""
+    """The table on the bus. Every method raises BusError when the bus does not answer, ConflictError after many attempts."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
     async def listed(self) -> tuple[GrantRecord, ...]:
-        """All that are kept."""
+        """Return all stored grants."""
         return _table(await self._bus.kv_get(KEY)).records
 
     async def add(self, judged: JudgedGrant, now: datetime) -> GrantRecord:
-        """Keep a new one. Raises DeniedError: ``grant_known``, ``too_many_grants``."""
+        """Store a new grant.
+
+        Raises:
+            DeniedError: ``grant_known``, ``too_many_grants``.
+        """
         record = GrantRecord(judged.signed, judged.fingerprint, timestamp(now))
 
         def change(table: GrantTable) -> GrantTable:
@@ -109,7 +113,11 @@ class StandingGrants:
         return record
 
     async def revoke(self, signed: SignedDecision, revocation: GrantRevocation, now: datetime) -> GrantRecord:
-        """End one. Raises DeniedError: ``grant_unknown``, ``grant_over``, ``signing_time_wrong``."""
+        """End a grant.
+
+        Raises:
+            DeniedError: ``grant_unknown``, ``grant_over``, ``signing_time_wrong``.
+        """
 
         def change(table: GrantTable) -> GrantTable:
             found = table.find(revocation.grant_id)
@@ -127,9 +135,12 @@ class StandingGrants:
         return record
 
     async def claim(self, grant_id: str, run_id: str, subject: str, now: datetime) -> int:
-        """One use for this run and subject; its number from 1, 0 when there is none. The same claim again is the same use.
+        """Claim one use of a grant for this run and subject. Repeating a claim returns the same use.
 
-        A use that was claimed stays spent, also when its run never goes on.
+        A claimed use stays spent, even if its run never continues.
+
+        Returns:
+            The number of the use, from 1; 0 when no use is left.
         """
 
         def change(table: GrantTable) -> GrantTable:

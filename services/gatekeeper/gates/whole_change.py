@@ -1,4 +1,4 @@
-"""What the integrated gate asks of the whole change beyond its paths: permission, pack, forbidden edits, rules."""
+"""Rules of the integrated gate on the whole change, beyond its paths: permission, pack, forbidden edits, organisation rules."""
 
 from __future__ import annotations
 
@@ -19,10 +19,22 @@ from gatewright.services.gatekeeper.gates.contract.packs import judge_pack_diff
 async def judge_whole_change(
     context: ChangeContext, candidate: ComposedCandidate, executor: Executor | None, asked: Sequence[ApprovalRule] = ()
 ) -> None:
-    """1. a worker that may only read has changed nothing  2. the pack's size  3. forbidden edits  4. the organisation's rules
-    5. whose it is, where a rule asks its owners.
+    """Judge the whole change.
 
-    ``executor`` made the change; ``asked`` are the rules that ask people about the run. Raises GitError.
+    1. A read-only worker changed nothing.
+    2. The pack's maximum size.
+    3. Forbidden edits.
+    4. Organisation rules.
+    5. Owners of the changed files, where a rule asks them.
+
+    Args:
+        context: the gate context with its mirror.
+        candidate: the composed change.
+        executor: the executor that made the change.
+        asked: the approval rules that apply to the run.
+
+    Raises:
+        GitError: the mirror cannot be read.
     """
     report, contract = context.report, context.contract
     granted = contract.tool_permissions.filesystem
@@ -36,7 +48,7 @@ async def judge_whole_change(
 
 
 def _name_owners(context: ChangeContext, candidate: ComposedCandidate, asked: Sequence[ApprovalRule]) -> None:
-    """The lines of the file of owners that the change falls under, each as a reason to ask. All rules have the same lines."""
+    """Add the lines of the owners file that cover the change as reasons for approval. All rules get the same lines."""
     owned = next((rule.quorum.owners for rule in asked if rule.quorum is not None and rule.quorum.by_owner), None)
     if owned is None:
         return

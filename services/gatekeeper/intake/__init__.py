@@ -1,1 +1,1 @@
-"""What comes in from outside and from roles: who may say what, how much, and what is answered."""
+"""Input from outside and from roles: authorisation, limits and replies."""

@@ -1,7 +1,7 @@
-"""``gw.leave``: workers bring what agents ask leave for, and ask again until it has its answer. Who decides are people, by key.
+"""``gw.leave``: workers forward permission requests of agents and repeat them until people have answered.
 
-The server lets workers alone speak here, and each answer goes to the inbox of the connection that asked. A question counts that
-brings the token of its task; it is in the ledger before it is answered, so any gatekeeper goes on with it.
+The server lets only workers publish here, and each answer goes to the inbox of the asking connection. A request must carry the
+token of its task. It is in the ledger before it is answered, so any gatekeeper can continue with it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.telemetry.logs import Logger
 
-#: Bytes of a question; ids of tasks from outside are the longest part of one beside the agent's words.
+#: Maximum bytes of a request. Apart from the agent's text, task ids from outside are its longest part.
 MOST_BYTES = 32_768
 
 
 @dataclass(frozen=True)
 class AgentQuestionService:
-    """The endpoint of workers."""
+    """Endpoint of workers."""
 
     orchestrator: Orchestrator
     log: Logger
     scanner: SecretScanner
 
     def endpoints(self) -> dict[str, Handler]:
-        """Handlers by subject."""
+        """Return the handlers by subject."""
         return {LEAVE_SUBJECT: self._answer_message}
 
     async def _answer_message(self, message: Message) -> Reply:
@@ -49,10 +49,15 @@ class AgentQuestionService:
             return reply(error_document(error))
 
     async def ask(self, message: Message) -> AgentLeave:
-        """Have people asked, unless they were, and say how it stands.
+        """Forward a permission request to people, once, and return its status.
 
-        1. it comes from the process that was given the task  2. it holds no secret: it is kept for good  3. it is asked by the
-        rules of ``question_request``, once. Raises MalformedError (``run_unknown``, ``secret_found``), DeniedError.
+        1. It comes from the process that holds the task.
+        2. It contains no secret, because it is stored permanently.
+        3. The rules of ``question_request`` allow it.
+
+        Raises:
+            MalformedError: ``run_unknown``, ``secret_found``.
+            DeniedError: the sender does not hold the task, or the rules refuse the request.
         """
         if message.size > MOST_BYTES:
             words = f"a question of {message.size} bytes; {MOST_BYTES} are allowed"
@@ -70,7 +75,7 @@ class AgentQuestionService:
         return leave_of(await self.orchestrator.reload(question.run_id), asked, self.orchestrator.clock.now())
 
     def _taken_question(self, run: Run, question: AgentQuestion) -> AskedApproval:
-        """The task may have ended in the same moment."""
+        """Return the recorded request. The task may have ended at the same moment."""
         asked = known_question(run, question)
         if asked is None:
             question_request(run, question, self.orchestrator.clock.now())

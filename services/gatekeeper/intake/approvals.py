@@ -1,6 +1,6 @@
-"""What approvers ask and bring: the requests that wait (``gw.approvals``), and signed decisions on them (``gw.decide``).
+"""Endpoints of approvers: open requests (``gw.approvals``), and signed decisions on them (``gw.decide``).
 
-Whose word a decision is, is told by its signature alone. Decisions that come together are all judged before one is recorded.
+The signature alone identifies the author of a decision. Decisions that arrive together are all judged before one is recorded.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
 from gatewright.work_documents.request_summary import request_summary
 
-#: Seconds that a question waits for a gatekeeper that has just started to have read the ledger.
+#: Seconds that a query waits for a newly started gatekeeper to read the ledger.
 READING = 8.0
-#: Seconds that an answer waits for a look at the targets of what waits.
+#: Seconds that an answer waits for a lookup of the targets of open requests.
 LOOKING = 3.0
-#: Bytes of a patch that are shown with a request.
+#: Maximum bytes of a patch that is shown with a request.
 MOST_PATCH = 1 << 20
 
 
 @dataclass(frozen=True)
 class ApprovalService:
-    """The endpoints of the identity ``approver``."""
+    """Endpoints of the identity ``approver``."""
 
     orchestrator: Orchestrator
     index: RunIndex
@@ -66,11 +66,11 @@ class ApprovalService:
     scanner: SecretScanner
 
     def endpoints(self) -> dict[str, Handler]:
-        """Handlers by subject."""
+        """Return the handlers by subject."""
         return {APPROVALS_SUBJECT: self._endpoint(self.listed), DECIDE_SUBJECT: self._endpoint(self._take_signed)}
 
     async def _take_signed(self, data: bytes, schema: str = "") -> Document:
-        """What people sign: decisions, unless the message says that it is about a grant."""
+        """Apply a signed document: decisions, unless the message is about a grant."""
         return await self.change_grant(data) if schema == codec.schema_name(GrantChange) else await self.decide(data)
 
     def _endpoint(self, answer: Callable[[bytes, str], Awaitable[Document]]) -> Handler:
@@ -85,7 +85,11 @@ class ApprovalService:
         return ask
 
     async def listed(self, data: bytes, schema: str = "") -> ApprovalList:  # noqa: ARG002 - one kind of question comes here
-        """The requests there are, or the grants, the oldest first. Raises MalformedError (``run_unknown``)."""
+        """Return the requests or the grants, oldest first.
+
+        Raises:
+            MalformedError: the query cannot be read, or the run is unknown (``run_unknown``).
+        """
         request = codec.decode(data, ApprovalsRequest)
         if request.grants:
             return self._grants(await self._standing.listed())
@@ -109,7 +113,7 @@ class ApprovalService:
         return ApprovalList(approvals=await self._with_targets(found), more=False, draft=draft)
 
     async def _with_targets(self, found: list[ApprovalStanding]) -> tuple[ApprovalStanding, ...]:
-        """What waits, with the targets that have moved as far as they are known in time."""
+        """Add moved targets to open requests, as far as they are known in time."""
         waiting = {each.request.run_id for each in found if each.status == "pending"}
         runs = [run for run_id in waiting if (run := (await self.orchestrator.ledger.get(run_id)).run) is not None]
         moved = await self.orchestrator.gates.targets.moved(runs, LOOKING)
@@ -121,10 +125,11 @@ class ApprovalService:
         )
 
     async def decide(self, data: bytes) -> DecisionReply:
-        """Record decisions: all are judged before the first is recorded.
+        """Record decisions. All are judged before the first is recorded.
 
-        Raises MalformedError, VerificationError, DeniedError; nothing has been recorded then, unless another person has
-        decided about one of several runs in the meantime: the message says which were.
+        Raises:
+            MalformedError, VerificationError, DeniedError: nothing was recorded, unless another person decided about one of
+                several runs in the meantime; the message names the recorded ones.
         """
         batch = codec.decode(data, DecisionBatch)
         judged = await self._judge_batch(batch)
@@ -142,9 +147,13 @@ class ApprovalService:
         return DecisionReply(recorded=tuple(recorded))
 
     async def change_grant(self, data: bytes) -> ApprovalList:
-        """Take a signed grant, or a signed revocation of one; the grant as it stands then.
+        """Apply a signed grant, or a signed revocation of one.
 
-        Raises MalformedError, VerificationError, DeniedError; nothing has changed then.
+        Returns:
+            The grant after the change.
+
+        Raises:
+            MalformedError, VerificationError, DeniedError: nothing has changed.
         """
         change = codec.decode(data, GrantChange)
         gates = self.orchestrator.gates
@@ -200,7 +209,7 @@ class ApprovalService:
         if isinstance(outcome, Refused):
             raise DeniedError(outcome.report.summary, code=outcome.report.code)
         run = await self.orchestrator.reload(run_id)
-        # They may also have been recorded before: by another gatekeeper, to which the same request was sent.
+        # Another gatekeeper may have recorded the same request already.
         recorded = await self._ledger_events(run_id) if isinstance(outcome, Ignored) else outcome.events
         counted = {event.signed for event in recorded if isinstance(event, ApprovalDecided)}
         for each in judged:
@@ -225,14 +234,14 @@ class ApprovalService:
         return [event_of(record) for transition in position.transitions for record in transition.events]
 
     async def _with_details(self, run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...]) -> ApprovalStanding:
-        """With every verdict, and the patch that is to land."""
+        """Add every verdict, and the patch to land."""
         patch = await self.orchestrator.gates.artifacts.get_artifact(asked.request.patch) if asked.request.patch else b""
         shown = patch[:MOST_PATCH].decode("utf-8", "replace")
         return replace(standing_of(run, asked, gates), gates=gates, patch=shown, patch_bytes=len(patch))
 
 
 def standing_of(run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...]) -> ApprovalStanding:
-    """A request as it stands: what waits in a run that has ended is withdrawn. ``gates``: all verdicts on the run."""
+    """Return a request with its status: an open request of an ended run is withdrawn. ``gates``: all verdicts on the run."""
     withdrawn = run.ended and asked.status == "pending"
     return ApprovalStanding(
         request=asked.request,

@@ -1,7 +1,8 @@
-"""Hears what roles claim of their tasks every beat, and shows of which runs nothing is heard. It decides nothing.
+"""Listener for task claims, which roles publish with every heartbeat; detects silent runs. It decides nothing.
 
-Each role is heard on a connection of its own: one that sends more than can be read takes away no other's claims. A claim counts
-when the server let its role say it, the ledger has such a task of that role in hand, and it brings the token of the task.
+Each role has a connection of its own: a role that sends more than can be read displaces no other role's claims. A claim is
+valid when the server let this role publish it, the ledger has such a task of this role in progress, and it carries the task's
+token.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 
-#: Seconds between two looks at what is silent, at most.
+#: Maximum seconds between two checks for silent runs.
 LOOK = 5.0
-#: Bytes of a claim; ids of tasks from outside are the longest part of one.
+#: Maximum bytes of a claim; task ids from outside are its longest part.
 MOST_BYTES = 8192
 
 
 @dataclass
 class ClaimListener:
-    """One per process."""
+    """Listener for claims, one per process."""
 
     bus: Bus
     silent: SilentRuns
     clock: Clock
     log: Logger
     metrics: Metrics
-    #: Claims that were refused since the last look, and why the last of them was.
+    #: Number of claims refused since the last check, and the reason of the last refusal.
     refused: int = 0
     cause: str = ""
     _looked: float | None = None
 
     async def keep(self, stop: asyncio.Event) -> None:
-        """Listen until the process is told to leave; a bus that is away is waited for."""
+        """Listen until shutdown; an unreachable bus is retried."""
         pause = min(LOOK, self.silent.policy.seconds / 2)
         while not stop.is_set():
             try:
@@ -63,7 +64,7 @@ class ClaimListener:
         return bus
 
     def look(self, connected: bool) -> None:
-        """Show how many runs are silent. A process that stood still itself, or was cut off, has heard nothing meanwhile."""
+        """Update the number of silent runs. A process that was suspended or disconnected restarts the measurement."""
         now = self.clock.monotonic()
         stood = self._looked is not None and now - self._looked > self.silent.policy.seconds + LOOK
         self._looked = now
@@ -77,14 +78,14 @@ class ClaimListener:
             self.refused = 0
 
     async def hear(self, message: Message) -> None:
-        """One claim. None is an error of this process: what is wrong with it is counted, and told once a look."""
+        """Handle one claim. It never raises: faulty claims are counted, and logged once per check."""
         role = next((role for role in TASK_ROLES if message.subject == claim_subject(role)), None)
         if role is None:
             return
         try:
             claim = _read(message, role)
             if not self.silent.awaits(claim):
-                # Ended meanwhile, not seen in the ledger yet, or never given out.
+                # Ended meanwhile and not read from the ledger yet, or never dispatched.
                 self.metrics.status_claim(role, "unknown")
                 return
             check_claimed(self.bus, claim.run_id, claim.task_id, message)
@@ -98,7 +99,7 @@ class ClaimListener:
 
 
 def _read(message: Message, role: str) -> StatusClaim:
-    """Raises MalformedError."""
+    """Decode a claim. Raises MalformedError."""
     if message.size > MOST_BYTES:
         raise MalformedError(f"a claim of {message.size} bytes; {MOST_BYTES} are allowed", code="message_too_large")
     claim = codec.decode(message.data, StatusClaim)

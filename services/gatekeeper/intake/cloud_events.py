@@ -1,7 +1,7 @@
-"""CloudEvents 1.0 in the structured mode: what an envelope holds, as a document with a schema and a key. Pure.
+"""CloudEvents 1.0 in structured mode: extracts document, schema and key from an envelope. Pure.
 
-The envelope says which document it is (``type``) and which event (``source`` and ``id``, together the idempotency key). It is
-not believed about who sent it: that is the subject's to say.
+The envelope names the type of the document (``type``) and the event (``source`` and ``id``, together the idempotency key). Its
+sender field is ignored: the subject identifies the sender.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gatewright.bus.port import SCHEMA_HEADER, TRACE_HEADER, Message
 from gatewright.contracts import strict_json
 from gatewright.errors import Fault, MalformedError
 
-#: Content types of the structured mode begin with this. Without a format it is taken for JSON, as some senders write it.
+#: Prefix of the content types of the structured mode. Without a format it is read as JSON, as some senders write it.
 FAMILY = "application/cloudevents"
 STRUCTURED = frozenset({FAMILY, f"{FAMILY}+json"})
 BATCH = f"{FAMILY}-batch"
@@ -38,7 +38,7 @@ _JSON_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/(?:json|[A-Za-z0-9!#$&^_.-]+\+js
 
 @dataclass(frozen=True, slots=True)
 class IncomingDocument:
-    """A document from outside as it is to be read. ``prefix`` is the pointer to it in what was sent."""
+    """A document from outside and its schema. ``prefix`` is the JSON pointer to it inside the message."""
 
     schema: str
     data: bytes
@@ -48,9 +48,10 @@ class IncomingDocument:
 
 
 def is_event(message: Message) -> bool:
-    """Whether a message is a CloudEvent: by its content type or, where no schema is named, by its ``specversion``.
+    """Return whether a message is a CloudEvent: by its content type or, without a named schema, by its ``specversion``.
 
-    Raises MalformedError for what is not taken (``cloud_event_batch``, ``cloud_event_binary_mode``, ``cloud_event_format``).
+    Raises:
+        MalformedError: an unsupported form (``cloud_event_batch``, ``cloud_event_binary_mode``, ``cloud_event_format``).
     """
     headers = {name.lower(): value for name, value in message.headers.items()}
     content, _, parameters = headers.get("content-type", "").strip().lower().partition(";")
@@ -71,7 +72,11 @@ def is_event(message: Message) -> bool:
 
 
 def open_event(message: Message) -> IncomingDocument:
-    """The document in an event. Raises MalformedError with one fault for everything that is wrong with the envelope."""
+    """Extract the document from an event.
+
+    Raises:
+        MalformedError: has one fault for each error of the envelope.
+    """
     event = strict_json.parse(message.data)
     if not isinstance(event, dict):
         raise _refuse((Fault("", INVALID, "must be an object"),))
@@ -88,7 +93,7 @@ def open_event(message: Message) -> IncomingDocument:
 
 
 def within(letter: IncomingDocument, error: MalformedError) -> MalformedError:
-    """``error`` with its pointers leading to the places in what was sent."""
+    """Prefix the pointers of ``error`` with the document's place inside the message."""
     if not letter.prefix:
         return error
     faults = tuple(Fault((letter.prefix + fault.pointer)[: strict_json.MAX_WORDS], *fault[1:]) for fault in error.faults)
@@ -96,7 +101,13 @@ def within(letter: IncomingDocument, error: MalformedError) -> MalformedError:
 
 
 def _faults(event: Mapping[str, Any]) -> Iterator[Fault]:
-    """1. the attributes that every event has  2. those that it may have  3. its type is one of ours  4. its data is JSON."""
+    """Yield the faults of an envelope.
+
+    1. Required attributes.
+    2. Optional attributes.
+    3. A supported type.
+    4. Data is JSON.
+    """
     for name in _REQUIRED:  # 1
         if event.get(name) is None:
             yield Fault(f"/{name}", INVALID, "is required")
@@ -122,7 +133,7 @@ def _data_faults(event: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _wrong(name: str, value: object) -> str:
-    """What is wrong with one attribute, in words; empty when nothing is."""
+    """Return what is wrong with one attribute, as text; empty when it is correct."""
     if not _ATTRIBUTE.match(name):
         return "attributes are called by small letters and digits"
     if name in _TEXTS or name == "datacontenttype":
@@ -144,7 +155,7 @@ def _is_time(value: object) -> bool:
 
 
 def _refuse(faults: tuple[Fault, ...]) -> MalformedError:
-    """One code for all: that of the first fault which is not about the form alone."""
+    """Return one error for all faults, with the code of the first fault that is not about the form alone."""
     first = next((fault for fault in faults if fault.code != INVALID), faults[0])
     return MalformedError(
         f"not a CloudEvent that can be taken: {first.pointer or '/'}: {first.message}", faults=faults, code=first.code

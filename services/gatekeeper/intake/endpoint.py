@@ -1,6 +1,6 @@
-"""Requests from outside become runs: the endpoint ``gw.submit``, and what publishers have left in the stream INTAKE.
+"""Submissions become runs: the endpoint ``gw.submit``, and the messages of publishers in the stream INTAKE.
 
-Decides nothing about a run. Who may submit, how much and how often stands in the publishers' rules and is asked here.
+Decides nothing about a run. Applies the publishers' rules: who may submit, how much and how often.
 """
 
 from __future__ import annotations
@@ -29,18 +29,22 @@ from gatewright.telemetry.metrics import Metrics
 
 @dataclass(frozen=True)
 class SubmissionService:
-    """Takes submissions and aborts of publishers to the orchestrator."""
+    """Forwards submissions and aborts of publishers to the orchestrator."""
 
     orchestrator: Orchestrator
     limits: PublisherLimits
     log: Logger
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
-    #: Submissions in hand, by run, publisher and digest of the document.
+    #: Submissions in progress, by run, publisher and digest of the document.
     accepting: dict[tuple[str, str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     async def submit(self, message: Message) -> Reply:
-        """The endpoint ``gw.submit``: a run id, once the run is in the ledger, or an error that names each fault."""
+        """Handle a request to ``gw.submit``.
+
+        Returns:
+            The run id once the run is in the ledger, or an error that names each fault.
+        """
         try:
             with host_errors():
                 item, new = await self._accept(message)
@@ -54,7 +58,10 @@ class SubmissionService:
         return reply(SubmitReply(run_id=item.run_id, existing=not new))
 
     async def _accept(self, message: Message) -> tuple[Submitted, bool]:
-        """The submission, and whether it is new. Asked again while it is in hand, it is answered together with the first."""
+        """Accept a submission.
+
+        Return it, and whether it is new. A repetition during acceptance shares the first one's answer.
+        """
         subject, rule = self._publisher(message)
         self.limits.take(rule, "submissions")
         item = await read(message, lambda: submission(message, subject, rule.name))
@@ -80,9 +87,17 @@ class SubmissionService:
         return new
 
     async def take_stored(self, message: Message, *, first: bool) -> None:
-        """A message of INTAKE: a submission or an abort. ``first``: it is delivered for the first time.
+        """Handle a message of INTAKE: a submission or an abort.
 
-        Raises LimitError (the publisher's limits do not take it now), DeniedError, MalformedError, BusError.
+        Args:
+            message: the message.
+            first: whether this is its first delivery.
+
+        Raises:
+            LimitError: the publisher's limits do not allow it now.
+            DeniedError: the publisher may not do this.
+            MalformedError: the message cannot be read.
+            BusError: the bus does not answer.
         """
         subject, rule = self._publisher(message)
         if first:
@@ -102,9 +117,10 @@ class SubmissionService:
         await self.orchestrator.advance(item.run_id, item)
 
     def wait_for_limits(self, message: Message, error: LimitError) -> float | None:
-        """Seconds that a stored message is to wait for its publisher's limits.
+        """Return how many seconds a stored message must wait for its publisher's limits.
 
-        None where so many wait already that those of others would find no room in the queue.
+        Returns:
+            None when so many messages wait already that the queue would have no space for other publishers.
         """
         _, rule = self._publisher(message)
         wait = self.limits.hold(rule, message.sequence, message.size, error)
@@ -127,7 +143,7 @@ class SubmissionService:
         await asyncio.to_thread(check_document, item.document, self.scanner)
 
     async def _check_same(self, item: Submitted) -> None:
-        """Once the run is in the ledger, put there by this replica or another: was it made of this document?"""
+        """Check that the run, recorded by this replica or another, was made from this document."""
         run = await self.orchestrator.current(item.run_id)
         if run is not None:
             publishers.check_same(run, item.publisher, item.document_sha256)
@@ -137,7 +153,7 @@ class SubmissionService:
         return await self.orchestrator.current(run_id) is not None
 
     def _later(self, item: Submitted) -> None:
-        """Take the run's own next steps after the publisher has been answered; a crash here is made good by ``resume``."""
+        """Take the run's own next steps after the reply to the publisher. ``resume`` repeats them after a crash."""
         task = asyncio.get_running_loop().create_task(self._carry_on(item))
         self.orchestrator.background.add(task)
         task.add_done_callback(self.orchestrator.background.discard)
@@ -151,5 +167,5 @@ class SubmissionService:
 
 
 def _repository(item: Submitted) -> str:
-    """The address that a document names; empty where it names none."""
+    """Return the URL that a document names; empty for none."""
     return item.document.repository.url if item.document.repository is not None else ""

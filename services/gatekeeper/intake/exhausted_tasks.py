@@ -1,7 +1,7 @@
-"""Ends what a task that no process could refuse would leave open: its place in the queue, and its run.
+"""Ends tasks that no process could reject: frees their place in the queue and ends their run.
 
-A role refuses a task on its last delivery. One that kills its role even then, or whose role is killed for another reason every
-time, stays in its queue, is delivered no more, and its run would wait for ever. The server reports that once.
+A role rejects a task on its last delivery. A task that kills its role even then, or whose role is killed for another reason
+each time, stays in its queue undelivered, and its run would wait forever. The server reports such a task once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gatewright.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from gatewright.services.gatekeeper.orchestrator import Orchestrator
 
-#: What the subjects of such reports begin with.
+#: Subject prefix of these reports.
 EXHAUSTED = EXHAUSTED_SUBJECT.removesuffix(">")
 CODE = "attempts_exhausted"
 _TASKS = "TASKS"
 
 
 class _Report(msgspec.Struct):
-    """``io.nats.jetstream.advisory.v1.max_deliver``, as far as it counts here."""
+    """The fields used of ``io.nats.jetstream.advisory.v1.max_deliver``."""
 
     stream: str
     stream_seq: int
@@ -40,25 +40,33 @@ class _Report(msgspec.Struct):
 
 
 async def give_up(report: Message, bus: Bus, orchestrator: Orchestrator, log: Logger, metrics: Metrics) -> None:
-    """1. End the run with an Error in the role's place. 2. Keep the task for operators. 3. Take it off its queue.
+    """Give up a task.
 
-    Every step may be repeated. Raises UnavailableError: bring the report again; MalformedError for what is no report.
+    1. End the run with an Error in place of the role's answer.
+    2. Keep the task for operators.
+    3. Remove it from its queue.
+
+    Every step may be repeated.
+
+    Raises:
+        UnavailableError: deliver the report again.
+        MalformedError: the message is no report.
     """
     try:
-        told = read_json(report.data, _Report)
+        advisory = read_json(report.data, _Report)
     except UnreadableDocumentError as error:
         raise MalformedError(f"not a report of the server: {error}", code="unexpected_document") from error
-    task = await bus.stored(_TASKS, told.stream_seq) if told.stream == _TASKS else None
+    task = await bus.stored(_TASKS, advisory.stream_seq) if advisory.stream == _TASKS else None
     if task is None:
-        return  # a late answer settled it, or another gatekeeper was quicker
-    words = f"no answer after {told.deliveries} deliveries: each time, the process that had the task was gone"
+        return  # a late answer or another gatekeeper settled it
+    words = f"no answer after {advisory.deliveries} deliveries: the process with the task ended each time"
     ref = ref_of(task)
     log.error("task_given_up", code=CODE, subject=task.subject, cause=words, **(ref._asdict() if ref else {}))
     if ref is not None:
         await _end_run(task, ref, words, orchestrator, log)  # 1
-    await publish_dead_letter(bus, "gatekeeper", _TASKS, task, attempts=told.deliveries, code=CODE, reason=words)  # 2
+    await publish_dead_letter(bus, "gatekeeper", _TASKS, task, attempts=advisory.deliveries, code=CODE, reason=words)  # 2
     metrics.dead_letter(CODE)
-    await bus.remove(_TASKS, told.stream_seq)  # 3
+    await bus.remove(_TASKS, advisory.stream_seq)  # 3
 
 
 async def _end_run(task: Message, ref: TaskRef, words: str, orchestrator: Orchestrator, log: Logger) -> None:

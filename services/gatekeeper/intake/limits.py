@@ -1,7 +1,7 @@
-"""How much and how often: token buckets in this process, quotas on what the ledger says. Every refusal says when to come again.
+"""Rate limits and quotas: token buckets in this process, quotas from the ledger. Every refusal states when to retry.
 
-The buckets are this process's own: with several gatekeepers a publisher has that many of them. The quotas are one for all; what
-other gatekeepers accept in the same few milliseconds may go beyond them.
+Buckets are local: with several gatekeepers a publisher has one per gatekeeper. Quotas are global; acceptances of other
+gatekeepers within the same few milliseconds may exceed them.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
 from gatewright.services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
 
 Act = Literal["submissions", "questions"]
-#: Stored messages of one publisher that wait in this process for its limits, and their bytes; more are put aside.
+#: Maximum number and bytes of stored messages of one publisher that wait in this process; further ones are dead-lettered.
 MOST_HELD = 50
 MOST_HELD_BYTES = 64 << 20
-#: Seconds that a stored message waits at most before it is looked at again.
+#: Maximum seconds that a stored message waits before it is checked again.
 LONGEST_WAIT = 60.0
-#: Seconds after which a publisher with too many open runs may ask again: when one ends cannot be known.
+#: Seconds until a publisher with too many open runs may retry: the end of a run cannot be predicted.
 OPEN_AGAIN = 5.0
-#: The same for one whose submissions are all in hand.
+#: Seconds until a publisher whose submissions are all in progress may retry.
 BUSY_AGAIN = 1.0
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Quota:
-    """Bounds of runs that count for ``owner``; the codes name what is told of each."""
+    """Limits on the runs of ``owner``, and the reason code of each limit."""
 
     owner: str
     words: str
@@ -49,7 +49,7 @@ class _Quota:
 
 
 class Bucket:
-    """A token bucket; full at the beginning."""
+    """A token bucket; full at the start."""
 
     def __init__(self, rate: Rate, now: float) -> None:
         self._rate = rate
@@ -57,7 +57,11 @@ class Bucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """Take a token: 0.0, or the seconds until there is one."""
+        """Take a token.
+
+        Returns:
+            0.0, or the seconds until a token is available.
+        """
         per_second = self._rate.per_minute / 60
         self._tokens = min(float(self._rate.burst), self._tokens + max(0.0, now - self._at) * per_second)
         self._at = now
@@ -68,7 +72,7 @@ class Bucket:
 
 
 class PublisherLimits:
-    """The limits of all publishers, and those of ``repositories``, of which the first that covers one holds for it."""
+    """Limits of all publishers and of ``repositories``; the first repository rule that covers a URL applies."""
 
     def __init__(self, runs: PublisherRuns, clock: Clock, repositories: Sequence[RepositoryQuota] = ()) -> None:
         self.runs = runs
@@ -80,7 +84,11 @@ class PublisherLimits:
         self._held: defaultdict[str, dict[int, tuple[float, int]]] = defaultdict(dict)
 
     def take(self, rule: Publisher, act: Act) -> None:
-        """Count one act. Raises LimitError (``rate_exceeded``)."""
+        """Take one token for an act.
+
+        Raises:
+            LimitError: ``rate_exceeded``; it carries the time to retry.
+        """
         rate = rule.submissions if act == "submissions" else rule.questions
         if rate is None:
             return
@@ -95,10 +103,19 @@ class PublisherLimits:
     async def place(
         self, rule: Publisher, run_id: str, exists: Callable[[], Awaitable[bool]], repository: str = ""
     ) -> AsyncIterator[None]:
-        """Room for one more run in ``repository``, a URL or nothing, while it is being accepted.
+        """Reserve a place for one more run while it is being accepted.
 
-        A run that is there already takes none of a quota. Raises LimitError (``rate_exceeded``, ``too_many_open_runs``,
-        ``daily_runs_exhausted``, ``quota_exceeded``), UnavailableError before the count is made.
+        A run that exists already consumes no quota.
+
+        Args:
+            rule: the publisher's rule.
+            run_id: the run.
+            exists: returns whether the run exists already.
+            repository: URL of its repository, or empty.
+
+        Raises:
+            LimitError: ``rate_exceeded``, ``too_many_open_runs``, ``daily_runs_exhausted``, ``quota_exceeded``.
+            UnavailableError: the ledger is still being read.
         """
         with self._attending(rule):
             quotas = [_Quota(rule.name, rule.name, rule)] if rule.counted else []
@@ -111,7 +128,7 @@ class PublisherLimits:
                 yield
 
     def _of_repository(self, url: str) -> list[_Quota]:
-        """What holds for a repository; nothing for an address that the gates will refuse."""
+        """Return the quotas of a repository; none for a URL that the gates will refuse."""
         try:
             found = next((each for each in self._repositories if covers_address(url, each.repositories)), None)
             return [] if found is None else [_Quota(repository_identity(url), f"the repository {url[:200]}", found)]
@@ -120,9 +137,9 @@ class PublisherLimits:
 
     @contextlib.contextmanager
     def _attending(self, rule: Publisher) -> Iterator[None]:
-        """No more at a time than the burst: a publisher of slow repositories must not keep everybody else waiting."""
+        """Limit concurrent submissions to the burst: a publisher of slow repositories must not block all others."""
         if rule.submissions is not None and self._in_hand[rule.name] >= rule.submissions.burst:
-            words = f"{rule.submissions.burst} submissions of {rule.name} are in hand"
+            words = f"{rule.submissions.burst} submissions of {rule.name} are in progress"
             raise LimitError(words, retry_after=BUSY_AGAIN, code="rate_exceeded")
         self._in_hand[rule.name] += 1
         try:
@@ -149,9 +166,10 @@ class PublisherLimits:
                     del self._coming[quota.owner]
 
     def hold(self, rule: Publisher, sequence: int, size: int, error: LimitError) -> float | None:
-        """Seconds after which a stored message of ``size`` bytes may be looked at again.
+        """Return after how many seconds a stored message of ``size`` bytes may be checked again.
 
-        None when too many of its publisher wait already, or too large ones.
+        Returns:
+            None when too many or too large messages of its publisher wait already.
         """
         held, now = self._held[rule.name], self._clock.monotonic()
         for known in [known for known, (until, _) in held.items() if until + LONGEST_WAIT < now]:
@@ -164,7 +182,7 @@ class PublisherLimits:
         return wait
 
     def let_go(self, rule: Publisher, sequence: int) -> None:
-        """A stored message waits no longer."""
+        """Remove a stored message from those that wait."""
         self._held[rule.name].pop(sequence, None)
 
     def _refusal(self, quota: _Quota, run_id: str) -> LimitError | None:
@@ -182,12 +200,12 @@ class PublisherLimits:
         return None
 
     def _until_free(self, begun: dict[str, datetime], coming: set[str], most: int, time: timedelta) -> float | None:
-        """Seconds until fewer than ``most`` runs began within ``time``; None when it is so now."""
+        """Return the seconds until fewer than ``most`` runs began within ``time``; None when that holds now."""
         now = self._clock.now()
         within = sorted(when for when in begun.values() if when > now - time)
         beyond = len(within) + len(coming - begun.keys()) - most
         if beyond < 0:
             return None
-        # What is being accepted now began now.
+        # Runs that are being accepted began now.
         free = (within[beyond] if beyond < len(within) else now) + time - now
         return round(max(timedelta(0), free).total_seconds(), 3)

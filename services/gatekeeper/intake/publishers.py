@@ -1,7 +1,7 @@
-"""Who speaks to the gatekeeper from outside, and whether that publisher may say what it says. Limits stand elsewhere.
+"""Identification of publishers and their permissions. Limits are in ``limits.py``.
 
-The subject tells who it is, since the server lets every identity publish under its own subjects only. What a document claims
-about its sender counts for nothing here.
+The subject identifies the publisher, since the server lets every identity publish only under its own subjects. A sender field
+inside a document is ignored.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from gatewright.run.state import Run
 from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers, SubmissionKind
 
 _SUBJECTS = (SUBMIT_SUBJECT, *QUESTION_SUBJECTS, REQUEST_SUBJECT, CONTRACT_SUBJECT, ABORT_SUBJECT)
-#: Headers of one message, all together: CloudEvents keep their attributes there, and a document nothing.
+#: Maximum number and bytes of headers of one message: CloudEvents keep their attributes there; other documents need few.
 MOST_HEADERS, MOST_HEADER_BYTES = 128, 16_384
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\Z")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 def speaker(subject: str) -> tuple[str, str]:
-    """The plain subject, and the publisher whose name is its last token: ``gw.submit.acme`` is ``acme`` on ``gw.submit``.
+    """Return the plain subject and the publisher named by its last token: ``gw.submit.acme`` is ``acme`` on ``gw.submit``.
 
-    Raises MalformedError (``unknown_subject``) for a subject on which no publisher speaks.
+    Raises:
+        MalformedError: no publisher may use this subject (``unknown_subject``).
     """
     for plain in _SUBJECTS:
         if subject == plain:
@@ -41,10 +42,11 @@ def speaker(subject: str) -> tuple[str, str]:
 
 
 def sender(message: Message, publishers: Publishers) -> tuple[str, Publisher]:
-    """The plain subject and the rule of the publisher that sent this; the size is checked before anything is read.
+    """Return the plain subject and the rule of the publisher that sent a message. The size is checked before parsing.
 
-    Raises MalformedError (``unknown_subject``, ``document_too_large``, ``headers_too_large``), DeniedError
-    (``publisher_unknown``).
+    Raises:
+        MalformedError: ``unknown_subject``, ``document_too_large``, ``headers_too_large``.
+        DeniedError: ``publisher_unknown``.
     """
     subject, name = speaker(message.subject)
     rule = rule_of(publishers, name)
@@ -53,7 +55,11 @@ def sender(message: Message, publishers: Publishers) -> tuple[str, Publisher]:
 
 
 def rule_of(publishers: Publishers, name: str) -> Publisher:
-    """What the policy says of a publisher. Raises DeniedError (``publisher_unknown``) when it says nothing."""
+    """Return the policy's rule for a publisher.
+
+    Raises:
+        DeniedError: the policy has no such publisher (``publisher_unknown``).
+    """
     rule = publishers.of(name)
     if rule is None:
         raise DeniedError(f"the publisher {name} is not in publishers.json", code="publisher_unknown")
@@ -61,7 +67,11 @@ def rule_of(publishers: Publishers, name: str) -> Publisher:
 
 
 def check_size(message: Message, rule: Publisher) -> None:
-    """Before anything is read. Raises MalformedError (``document_too_large``, ``headers_too_large``)."""
+    """Check the size of a message before parsing it.
+
+    Raises:
+        MalformedError: ``document_too_large``, ``headers_too_large``.
+    """
     if message.header_bytes > MOST_HEADER_BYTES or len(message.headers) > MOST_HEADERS:
         words = f"{len(message.headers)} headers with {message.header_bytes} bytes; {MOST_HEADERS} headers and "
         raise MalformedError(f"{words}{MOST_HEADER_BYTES} bytes are allowed", code="headers_too_large")
@@ -74,7 +84,11 @@ def check_size(message: Message, rule: Publisher) -> None:
 
 
 def check_document(document: RunRequest | TaskContract, run_id: str, rule: Publisher) -> None:
-    """Whether the publisher may have this done. Raises DeniedError with every fault, and the code of the first."""
+    """Check that the publisher may submit this document.
+
+    Raises:
+        DeniedError: lists every fault and has the code of the first.
+    """
     kind: SubmissionKind = "request" if isinstance(document, RunRequest) else "contract"
     if faults := document_faults(document, kind, run_id, rule):
         words = "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in faults)
@@ -84,9 +98,13 @@ def check_document(document: RunRequest | TaskContract, run_id: str, rule: Publi
 def document_faults(
     document: RunRequest | TaskContract, kind: SubmissionKind, run_id: str, rule: Publisher
 ) -> tuple[Fault, ...]:
-    """What of a document the publisher may not have.
+    """Return the faults of a document under its publisher's rule.
 
-    1. its kind  2. its priority  3. an address that holds a password  4. the repository  5. the ref that it lands on.
+    1. Its kind.
+    2. Its priority.
+    3. No URL with a password.
+    4. The repository.
+    5. The ref that it lands on.
     """
     faults = []
     if kind not in rule.kinds:  # 1
@@ -96,7 +114,7 @@ def document_faults(
     repository = document.repository
     if repository is not None:
         if holds_credentials(repository.url):  # 3
-            # What is accepted is kept for ever, and the address goes into every bundle.
+            # Accepted documents are stored permanently, and every bundle contains the URL.
             words = "an address holds no user and no password: repositories.json refers to credentials"
             faults.append(Fault("/repository/url", "repository_has_credentials", words))
         if not covers_address(repository.url, rule.repositories):  # 4
@@ -109,7 +127,11 @@ def document_faults(
 
 
 def check_same(run: Run, publisher: str, document_sha256: str) -> None:
-    """A key that has made a run makes no other. Raises DeniedError (``idempotency_key_reused``) for another document."""
+    """Check that an idempotency key is reused only with the same document.
+
+    Raises:
+        DeniedError: the key made a run from another document (``idempotency_key_reused``).
+    """
     if run.publisher != publisher or run.accepted.document_sha256 != document_sha256:
         words = "this idempotency key has begun a run with another document"
         fault = Fault("/idempotency_key", "idempotency_key_reused", words)

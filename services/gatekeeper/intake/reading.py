@@ -1,4 +1,4 @@
-"""Reads messages beside other work: a large one may be made to take seconds, and nothing else may wait for it meanwhile."""
+"""Parses messages off the event loop: a large message may take seconds, and must not block other work."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from gatewright.bus.port import Message
 
-#: Bytes of a message that is read without letting anything else run meanwhile.
+#: Maximum bytes of a message that is parsed on the event loop.
 AT_ONCE = 32_768
 
 R = TypeVar("R")
 
 
 async def read(message: Message, reader: Callable[[], R]) -> R:
-    """What ``reader`` makes of ``message``; of a large one in a thread of its own."""
+    """Return the result of ``reader`` on ``message``; a large message is parsed in a thread."""
     return reader() if len(message.data) <= AT_ONCE else await asyncio.to_thread(reader)

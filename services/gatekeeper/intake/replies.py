@@ -1,4 +1,4 @@
-"""What a publisher is told: documents as replies, and errors as documents."""
+"""Replies to publishers: documents, and errors as documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def reply(document: Document) -> Reply:
 
 
 def error_document(error: GatewrightError) -> Error:
-    """What a publisher is told."""
+    """Convert an error to the document that a publisher receives."""
     faults = error.faults if isinstance(error, MalformedError | DeniedError) else ()
     return Error(
         code=error.reason,

@@ -1,6 +1,6 @@
-"""Settles what the gatekeeper's queues deliver: stored requests go to the submission service, answers of roles become inputs.
+"""Settles deliveries of the gatekeeper's queues: stored requests go to the submission service, role answers become inputs.
 
-Decides nothing about a run. A message that cannot be read is dead-lettered with its reason and never blocks the queue.
+Decides nothing about a run. An unreadable message is dead-lettered with its reason and never blocks the queue.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from gatewright.tasks.settlement import put_aside, settle
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 
-#: Seconds after which an input that met a silent bus is brought again.
+#: Seconds after which an input is redelivered when the bus did not answer.
 RETRY = 1.0
-#: Deliveries after which a message that meets a defect is put aside.
+#: Number of deliveries that hit a defect before the message is dead-lettered.
 MOST_CRASHES = 5
-#: Further ones in which ending its run meets a defect, too: then it is put aside all the same.
+#: Further deliveries when ending its run hits a defect too; then the message is dead-lettered anyway.
 MOST_ENDINGS = 3
 INTAKE = "gw.intake."
-#: Bytes of a publisher's message that are kept when it is put aside: they are kept for good, and its sender chose how many.
+#: Bytes kept of a publisher's message in a dead letter. They are stored permanently, and the sender chose their number.
 KEPT_BYTES = 65_536
 
 
 @dataclass(frozen=True)
 class ResultConsumer:
-    """Handles each message of INTAKE, of RESULTS and of the exhausted tasks, and settles its delivery."""
+    """Handler of each message of INTAKE, of RESULTS and of exhausted tasks; settles its delivery."""
 
     bus: Bus
     orchestrator: Orchestrator
@@ -53,14 +53,14 @@ class ResultConsumer:
 
     @property
     def background(self) -> set[asyncio.Task[None]]:
-        """What is done for no message: it is waited for when the process leaves."""
+        """Background work that belongs to no message; shutdown waits for it."""
         return self.orchestrator.background
 
     async def handle(self, delivery: Delivery) -> None:
-        """One message of INTAKE or RESULTS, settled in every case.
+        """Handle one message of INTAKE or RESULTS and settle it in every case.
 
-        A defect of ours ends the process, and the message comes again; one that has brought that about time and again is put
-        aside first, so that it cannot keep the gatekeeper from everybody else's work. Its run is ended before that.
+        A defect ends the process, and the message is redelivered. A message that causes this repeatedly is dead-lettered first,
+        so that it cannot block all other work. Its run is ended before that.
         """
         try:
             await self._settle(delivery)
@@ -91,7 +91,7 @@ class ResultConsumer:
             await settle(delivery.ack(), self.log)
 
     async def _hold(self, delivery: Delivery, error: LimitError) -> None:
-        """A stored message waits for its publisher's limits, as long as there is room for it in the queue."""
+        """Let a stored message wait for its publisher's limits, as long as the queue has space."""
         wait = self.submissions.wait_for_limits(delivery.message, error)
         await (settle(delivery.nak(wait), self.log) if wait is not None else self._bury(delivery, error))
 
@@ -101,7 +101,7 @@ class ResultConsumer:
         await put_aside(self.bus, "gatekeeper", delivery, message, code=code, reason=reason, metrics=metrics, log=log)
 
     async def _presentable(self, message: Message, error: GatewrightError) -> tuple[Message, str]:
-        """What is put aside, and why, is kept for people to look at: it may not hold what the ledger may not hold."""
+        """Return a message and its error as they may be stored for people: without anything that the ledger may not contain."""
         try:
             data = await asyncio.to_thread(redact_message, message.data, self.scanner)
             reason = await asyncio.to_thread(redact_words, error.message, self.scanner)
@@ -128,10 +128,10 @@ class ResultConsumer:
         await self.orchestrator.advance(run_of(answered), await self._clean(answered))
 
     async def _clean(self, answered: RoleReplied | UsageReceived) -> RoleReplied | UsageReceived:
-        """A role's document as it may be kept: what looks like a secret in it is replaced by the name of its rule."""
+        """Return a role's document with each suspected secret replaced by the name of its rule."""
         if isinstance(answered, UsageReceived):
             if answered.document.interrupted is None:
-                return answered  # nothing of it is kept but numbers
+                return answered  # only numbers of it are stored
             report, _ = await asyncio.to_thread(redact_document, answered.document, self.scanner)
             return replace(answered, document=report)
         document, redactions = await asyncio.to_thread(redact_document, answered.document, self.scanner)
@@ -140,16 +140,17 @@ class ResultConsumer:
         return replace(answered, document=document)
 
 
-# Ends the run that waits for an answer which ends the gatekeeper each time: it is put aside, and no other answer would
-# come.
-# What is not the answer of a task in hand, from the process that was given it, ends nothing.
+# Ends the run that waits for an answer which crashes the gatekeeper each time: the answer is dead-lettered, and no other answer
+# would come. Only the answer of a task in progress, from the process that holds it, ends its run.
 CODE = "answer_crashes_gatekeeper"
 
 
 async def end_its_run(message: Message, defect: Exception, bus: Bus, orchestrator: Orchestrator, log: Logger) -> None:
-    """End the run, or the question beside it, with an Error in the place of the answer in ``message``. It may be repeated.
+    """End the run, or the question beside it, with an Error in place of the answer in ``message``. It may be repeated.
 
-    Raises UnavailableError: bring the message again; and what the defect raises where it lies in the run itself.
+    Raises:
+        UnavailableError: deliver the message again.
+        Exception: what the defect raises when it is in the run itself.
     """
     try:
         answered = await read(message, lambda: answer_of(message))

@@ -1,4 +1,4 @@
-"""Messages of the stream RESULTS as inputs of the decider: which role says it, and about which run. Nothing is judged here."""
+"""Converts messages of the stream RESULTS to inputs of the decider, with their role and run. Nothing is judged here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from gatewright.services.gatekeeper.intake.submission import message_id
 
 
 def answer_of(message: Message) -> RoleReplied | UsageReceived:
-    """A message of RESULTS as an input; the subject says whose it is. Raises MalformedError."""
+    """Convert a message of RESULTS to an input. The subject identifies the role.
+
+    Raises:
+        MalformedError: the message cannot be read.
+    """
     role = next((role for role in TASK_ROLES if message.subject == result_subject(role)), None)
     if role is None or role == "gatekeeper":
         raise MalformedError(f"no role answers on {message.subject}", code="unknown_subject")
@@ -37,7 +41,11 @@ def answer_of(message: Message) -> RoleReplied | UsageReceived:
 
 
 def run_of(answered: RoleReplied | UsageReceived) -> str:
-    """The run that an answer is about. Raises MalformedError when it names none."""
+    """Return the run that an answer refers to.
+
+    Raises:
+        MalformedError: the answer names no run.
+    """
     document = answered.document
     run_id = document.log_refs.run_id if isinstance(document, TaskContract) else document.run_id
     try:

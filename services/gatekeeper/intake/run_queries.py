@@ -1,7 +1,6 @@
-"""What publishers may ask about runs, and are told: how one stands, its events, what it has come to, which there are. Each
-sees what its rule says.
+"""Queries of publishers about runs: status, events, bundle, context and list. A publisher sees only what its rule allows.
 
-A run that the publisher may not see does not exist for it. Nothing is decided here, and nothing written.
+To a publisher, a run that it may not see does not exist. Nothing is decided or written here.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns, T
 from gatewright.telemetry.logs import Logger
 from gatewright.work_documents.context import context_of, wants_patch
 
-#: Questions for events that one publisher may keep open in this process; further ones are answered at once.
+#: Maximum number of event queries that one publisher may keep open in this process; further ones are answered immediately.
 MOST_WAITING = 200
-#: Seconds that a question for a list waits for a gatekeeper that has just started to have read the ledger.
+#: Seconds that a list query waits for a newly started gatekeeper to read the ledger.
 READING = 8.0
-#: Events in one answer are so many bytes at most, or one.
+#: Maximum bytes of events in one answer, which has at least one event.
 ANSWER_BYTES = 1 << 20
 
-#: What is asked of a repository comes on the subject of what is asked of a run.
+#: Queries about a repository use the same subject as queries about a run.
 _MEMORY = codec.schema_name(MemoryRequest)
 
 QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
@@ -82,7 +81,7 @@ class RunQueries:
     waiting: Counter[str] = field(default_factory=Counter)
 
     def endpoints(self) -> dict[str, Handler]:
-        """Handlers by plain subject."""
+        """Return the handlers by plain subject."""
         return {
             STATUS_SUBJECT: self._endpoint(self._status),
             EVENTS_SUBJECT: self._endpoint(self._events),
@@ -117,7 +116,7 @@ class RunQueries:
         return Silence(self.silent, self.orchestrator.clock)
 
     async def _events(self, message: Message, rule: Publisher) -> Document:
-        """What there is beyond ``after``, or comes within the time where there is nothing yet; a run may be to come."""
+        """Return the events after ``after``, or wait for the first within the time limit; the run need not exist yet."""
         request = codec.decode(message.data, EventsRequest)
         with self.index.watching(request.run_id) as news:
             position = self._known_position(request, rule) or await self._load(request.run_id, rule)
@@ -141,7 +140,7 @@ class RunQueries:
         return await self._with_targets(self._silence.in_list(listed))
 
     async def _with_targets(self, listed: RunList) -> RunList:
-        """``listed`` with the targets that are known to have moved. Nothing waits for a look: the next answer has it."""
+        """Add known moved targets to ``listed``. The answer waits for no lookup: the next answer has its result."""
         asked = self.asked.runs(open_only=True)
         positions = [await self.orchestrator.ledger.get(each.run_id) for each in listed.runs if each.run_id in asked]
         moved = await self.orchestrator.gates.targets.moved(each.run for each in positions if each.run is not None)
@@ -157,7 +156,7 @@ class RunQueries:
         return await self.archives.part(request.run_id, position.run.sealed, request.offset)
 
     async def _context(self, message: Message, rule: Publisher) -> Document:
-        """Of a run; by the name of its schema, of all that the publisher's runs on a repository came to."""
+        """Return the context of a run or, by schema name, the memory of the publisher's runs on a repository."""
         if message.headers.get(SCHEMA_HEADER) == _MEMORY:
             return await self._memory(codec.decode(message.data, MemoryRequest).repository, rule)
         request = codec.decode(message.data, ContextRequest)
@@ -172,7 +171,7 @@ class RunQueries:
         return await asyncio.to_thread(context_of, run, records, request, patch)
 
     async def _memory(self, repository: str, rule: Publisher) -> Document:
-        """What a run of this publisher that is submitted now would be told: of its own runs alone, whatever it may see."""
+        """Return the memory that a new run of this publisher would receive, which comes from its own runs alone."""
         gates = self.orchestrator.gates
         key = await in_thread(repository_identity, repository)
         known = await gates.memories.entries(key, rule.name) if gates.memories is not None else ()
@@ -183,14 +182,14 @@ class RunQueries:
         return memory
 
     def _known_position(self, request: EventsRequest, rule: Publisher) -> Position | None:
-        """What this process remembers, where that is enough of an answer; another gatekeeper may have moved the run since."""
+        """Return the cached position if it suffices for an answer; another gatekeeper may have moved the run since."""
         known = self.orchestrator.ledger.known(request.run_id)
         if known is None or known.run is None or not publishers.may_see(known.run, rule):
             return None
         return known if _beyond(known, request.after) else None
 
     async def _load(self, run_id: str, rule: Publisher) -> Position:
-        """The run as the ledger has it now; nothing where the publisher may not see it."""
+        """Load the run from the ledger; None when the publisher may not see it."""
         position = await Ledger(self.bus).load(run_id)
         return position if position.run is not None and publishers.may_see(position.run, rule) else NOWHERE
 
@@ -210,7 +209,7 @@ def _beyond(position: Position, after: int) -> tuple[OrchestratorEvent, ...]:
 
 
 def _first(records: Sequence[OrchestratorEvent]) -> tuple[OrchestratorEvent, ...]:
-    """As many as fit into one answer, and one at the least."""
+    """Return as many records as fit into one answer, and at least one."""
     room, kept = ANSWER_BYTES, 0
     for record in records:
         room -= len(codec.encode(record))
@@ -220,9 +219,9 @@ def _first(records: Sequence[OrchestratorEvent]) -> tuple[OrchestratorEvent, ...
     return tuple(records[:kept])
 
 
-# What answers about runs say of the claims that were heard: when of which task, and since when nothing was. Pure.
+# Adds received claims to answers about runs: the last claim of each task, and since when a run is silent. Pure.
 class Silence:
-    """As it is at one moment. ``clock``: its monotonic times are those of ``silent``, and become times of day by it."""
+    """Claims at one moment. ``silent`` has monotonic times; ``clock`` converts them to times of day."""
 
     def __init__(self, silent: SilentRuns, clock: Clock) -> None:
         self._silent = silent
@@ -230,7 +229,7 @@ class Silence:
         self._tick = clock.monotonic()
 
     def in_status(self, status: RunStatus) -> RunStatus:
-        """``status`` with what is known of its tasks in hand; those that are over are left as they are."""
+        """Add claims to the tasks in progress of ``status``; finished tasks stay unchanged."""
         known = self._silent.tasks(status.run_id, self._tick)
         tasks = tuple(
             self._in_task(task, known[task.task_id]) if task.status == "RUNNING" and task.task_id in known else task
@@ -240,7 +239,7 @@ class Silence:
         return msgspec.structs.replace(status, tasks=tasks, silent_since=self._when(since) if since is not None else None)
 
     def in_list(self, listed: RunList) -> RunList:
-        """``listed``, in which silent runs are called so, and claimed tasks have the process that claims them."""
+        """Mark silent runs in ``listed``, and add the claiming process to claimed tasks."""
         return msgspec.structs.replace(listed, runs=tuple(map(self._in_entry, listed.runs)))
 
     def _in_entry(self, run: ListedRun) -> ListedRun:

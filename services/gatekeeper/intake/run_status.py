@@ -1,4 +1,4 @@
-"""How a run stands, as a document for who published it: a read model of the ledger. Pure."""
+"""Status of a run as a document for its publisher: a read model of the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatewright.work_documents.request_summary import gate_standing
 
 
 def status_of(past: FollowedRun) -> RunStatus:
-    """The status of a run."""
+    """Return the status of a run."""
     run, ending = past.run, past.finished
     landed, sealed = run.landed, run.sealed
     return RunStatus(

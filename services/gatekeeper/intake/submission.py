@@ -1,4 +1,4 @@
-"""A message from outside as an input: which document it holds, under which key, and so which run it is to become. Pure."""
+"""Converts a message from outside to an input: its document, its idempotency key, and so the id of its run. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ SUBJECT_SCHEMAS = {REQUEST_SUBJECT: "run_request.v1", CONTRACT_SUBJECT: "task_co
 
 
 def letter_in(message: Message, subject: str) -> IncomingDocument:
-    """What ``message`` holds; ``subject`` is the plain one, without a publisher. Raises MalformedError."""
+    """Return the document of ``message``. ``subject`` is the plain subject, without a publisher.
+
+    Raises:
+        MalformedError: the message is no submission.
+    """
     if is_event(message):
         letter = open_event(message)
         wanted = SUBJECT_SCHEMAS.get(subject)
@@ -36,10 +40,13 @@ def letter_in(message: Message, subject: str) -> IncomingDocument:
 def submission(
     message: Message, subject: str = SUBMIT_SUBJECT, publisher: str = DEFAULT_PUBLISHER, *, durable_key: str | None = None
 ) -> Submitted:
-    """A request or a contract that ``publisher`` sent. Raises MalformedError with the faults of the document.
+    """Decode a request or a contract from ``publisher``.
 
-    The key of the run is, in this order: the request's own, that of the header ``Gw-Idempotency-Key``, the event's, the id of
-    the message, its place in the queue.
+    The key of the run is the first of: the request's own key, the header ``Gw-Idempotency-Key``, the event's key, the message
+    id, the position in the queue.
+
+    Raises:
+        MalformedError: has the faults of the document.
     """
     letter = letter_in(message, subject)
     try:
@@ -66,7 +73,11 @@ def submission(
 
 
 def abort_request(message: Message) -> AbortRequest:
-    """What a message of ``gw.intake.abort`` asks for. Raises MalformedError."""
+    """Decode a message of ``gw.intake.abort``.
+
+    Raises:
+        MalformedError: the message is no abort request.
+    """
     letter = letter_in(message, ABORT_SUBJECT)
     try:
         return codec.decode(letter.data, AbortRequest)
@@ -88,7 +99,7 @@ def _header_key(message: Message) -> str | None:
 
 
 def _guess(data: bytes) -> str:
-    """The schema of an unlabelled submission: only a contract has a ``task_id``, only a request a ``request``."""
+    """Guess the schema of an unlabelled submission: only a contract has a ``task_id``, only a request a ``request``."""
     value = strict_json.parse(data)
     is_contract = isinstance(value, dict) and "task_id" in value and "request" not in value
     return "task_contract.v1" if is_contract else "run_request.v1"

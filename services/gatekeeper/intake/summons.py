@@ -1,4 +1,4 @@
-"""``gw.summon``: publishers ask roles about open runs, and read what was answered. It moves no run."""
+"""``gw.summon``: publishers ask roles about open runs and read the answers. The questions never change a run's state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gatewright.telemetry.logs import Logger
 
 @dataclass(frozen=True)
 class SummonsService:
-    """The endpoint. ``limits`` counts a request as a question of its publisher's."""
+    """The endpoint. A request consumes a question of its publisher's ``limits``."""
 
     orchestrator: Orchestrator
     limits: PublisherLimits
@@ -36,7 +36,7 @@ class SummonsService:
     scanner: SecretScanner
 
     def endpoints(self) -> dict[str, Handler]:
-        """Handlers by plain subject."""
+        """Return the handlers by plain subject."""
         return {SUMMON_SUBJECT: self._answer_message}
 
     async def _answer_message(self, message: Message) -> Reply:
@@ -50,10 +50,15 @@ class SummonsService:
             return reply(error_document(error))
 
     async def ask(self, data: bytes, rule: Publisher) -> SummonsList:
-        """Ask what the request holds, all of it or nothing, and tell how all questions about the run stand.
+        """Dispatch all questions of a request or none, and return the status of all questions about the run.
 
-        1. it holds no secret: it is kept for good  2. the run is one that the publisher may see, and may end  3. by the rules
-        of ``summons_orders``. Raises MalformedError (``run_unknown``, ``secret_found``), DeniedError.
+        1. The request contains no secret, because it is stored permanently.
+        2. The publisher may see and end the run.
+        3. The rules of ``summons_orders`` allow the questions.
+
+        Raises:
+            MalformedError: ``run_unknown``, ``secret_found``.
+            DeniedError: the publisher or the rules do not allow a question.
         """
         request = codec.decode(data, SummonsRequest)
         await asyncio.to_thread(check_document, request, self.scanner)  # 1
@@ -73,7 +78,7 @@ class SummonsService:
         return SummonsList(run_id=run.run_id, summonses=listed, asked=tuple(asked), left=left)
 
     def _check_taken(self, run: Run, request: SummonsRequest, asked: list[str], rule: Publisher) -> None:
-        """Others may have asked, or the run may have ended, in the same moment."""
+        """Check that the questions were recorded. Others may have asked, or the run may have ended, at the same moment."""
         missing = [task_id for task_id in asked if task_id not in run.summonses]
         if missing:
             summons_orders(run, request, self.orchestrator.policies.summons, rule.name)
@@ -89,6 +94,9 @@ class SummonsService:
 
 
 def _standing(asked: AskedSummons) -> SummonsStanding:
-    """As publishers see it: what the role's model was asked has no bound, and is in the events and in the bundle."""
+    """Return a question as publishers see it.
+
+    The prompts of the role's model are of unbounded size: events and bundle have them.
+    """
     answer = replace(asked.answer, consultation=None) if asked.answer is not None else None
     return SummonsStanding(task=replace(asked.task, transfer=None), asked_at=asked.at, answer=answer)

@@ -1,1 +1,1 @@
-"""The operator's policy files: their models, how they are read, and the rules that they are made of."""
+"""The operator's policy files: models, loading, and the rules built from them."""

@@ -1,9 +1,9 @@
-"""The operator's files about people: which rules ask (``approval_rules.json``), who may answer (``approvers.json``), and whose
-which part of a repository is (``CODEOWNERS``).
+"""The operator's files about people.
 
-Without the files no run asks. Rules and roster are documents with published schemas, which runs record. The roster is read anew
-for every decision: a key that was revoked counts no more at once. It has a code of its own for whatever is wrong with it, and
-``CODEOWNERS`` is no JSON, so that both are read here and not by a ``PolicyFile``.
+``approval_rules.json`` defines which rules request approval, ``approvers.json`` who may answer, and ``CODEOWNERS`` who owns
+which part of a repository. Without the files no run requests approval. Rules and roster are documents with published schemas,
+which runs record. The roster is read again for every decision, so that the revocation of a key takes effect immediately. The
+roster has an error code of its own, and ``CODEOWNERS`` is not JSON, so this module reads both instead of a ``PolicyFile``.
 """
 
 from __future__ import annotations
@@ -42,22 +42,29 @@ _NO_PEOPLE = ApproverRoster(version="1", people=())
 
 @dataclass(frozen=True)
 class ApprovalPolicy:
-    """The rules, the place of the roster, and the digests of the files that are there."""
+    """The rules, the path of the roster, and the digests of the existing files."""
 
     rules: tuple[ApprovalRule, ...] = ()
     roster_file: Path | None = None
     digests: tuple[tuple[str, str], ...] = ()
 
     def of(self, repository: str) -> tuple[ApprovalRule, ...]:
-        """The rules about runs of this repository. Looks at the file system for a local one."""
+        """Return the rules for runs of this repository. Reads the file system for a local one."""
         return tuple(rule for rule in self.rules if not rule.repositories or covers_address(repository, rule.repositories))
 
     def asks(self, reason: str, repository: str) -> bool:
-        """Whether a rule asks a person for this reason."""
+        """Return whether a rule requests approval for this reason."""
         return any(rule.reason == reason for rule in self.of(repository))
 
     def roster(self) -> tuple[ApproverRoster, str]:
-        """The people as the file has them now, and its digest. Raises ConfigurationError (``approvers_unusable``)."""
+        """Read the roster from its file.
+
+        Returns:
+            The roster and its digest.
+
+        Raises:
+            ConfigurationError: the file is missing or invalid (``approvers_unusable``).
+        """
         if self.roster_file is None:
             return _NO_PEOPLE, hashlib.sha256(b"").hexdigest()
         data = read_policy(self.roster_file)
@@ -65,9 +72,14 @@ class ApprovalPolicy:
 
 
 def load_approval_policy(folder: Path, beat: int = DEFAULT_BEAT) -> ApprovalPolicy:
-    """Read the three files of the operator's folder; ``beat`` in seconds.
+    """Read the three files of the operator's folder.
 
-    Raises ConfigurationError for a rule that no person can answer.
+    Args:
+        folder: the policy folder.
+        beat: length of a beat in seconds.
+
+    Raises:
+        ConfigurationError: a file is invalid, or no person could answer a rule.
     """
     rules_file, roster_file, owners_file = (policy_path(folder, name) for name in (RULES_FILE.name, ROSTER_FILE, OWNERS_FILE))
     contents = {path.name: read_policy(path) for path in (rules_file, roster_file, owners_file) if path.exists()}
@@ -81,7 +93,11 @@ def load_approval_policy(folder: Path, beat: int = DEFAULT_BEAT) -> ApprovalPoli
 
 
 def check_models(rules: Iterable[ApprovalRule], models: ModelsPolicy) -> None:
-    """Raises ConfigurationError where a model's word would count as a vote on a change that the same model may have made."""
+    """Refuse rules under which a model could vote on a change that the same model may have made.
+
+    Raises:
+        ConfigurationError: names the rule.
+    """
     counting = next((rule.name for rule in rules if rule.quorum is not None and rule.quorum.model_counts), None)
     routes = {
         role: {name for route in models.routes if route.role == role for name in route.models} for role in _MAKES_OR_JUDGES
@@ -93,7 +109,11 @@ def check_models(rules: Iterable[ApprovalRule], models: ModelsPolicy) -> None:
 
 
 def read_roster(path: Path, data: bytes) -> ApproverRoster:
-    """``data`` as a roster: every key can be read, and stands with one person. Raises ConfigurationError."""
+    """Decode ``data`` as a roster. Every key must be readable and belong to one person.
+
+    Raises:
+        ConfigurationError: the roster is invalid (``approvers_unusable``).
+    """
     try:
         roster = codec.decode(data, ApproverRoster)
         for person in roster.people:
@@ -112,7 +132,7 @@ def read_roster(path: Path, data: bytes) -> ApproverRoster:
 
 
 def _check_names(path: Path, roster: ApproverRoster) -> None:
-    """Raises ConfigurationError (``approvers_unusable``) where two entries are spellings of one name."""
+    """Refuse two entries that are spellings of one name. Raises ConfigurationError (``approvers_unusable``)."""
     by_key: dict[str, list[str]] = {}
     for person in roster.people:
         by_key.setdefault(person_key(person.name), []).append(person.name)
@@ -123,7 +143,7 @@ def _check_names(path: Path, roster: ApproverRoster) -> None:
 
 
 def _check_strength(key: RosterKey, name: str) -> None:
-    """Raises ValueError with whose key it is and what to do. A revoked key signs nothing, and may stay for the record."""
+    """Refuse weak keys with a message that names the owner and the remedy. A revoked key may stay, since it signs nothing."""
     try:
         public_blob(key.key) if key.revoked_at is not None else check_key(key.key)
     except MalformedError as error:
@@ -139,7 +159,7 @@ def _check_times(*times: str | None) -> None:
 
 
 def _check_passkey(key: RosterKey) -> None:
-    """A passkey says on which pages it signs, and its relying party is the host of each, or a domain above it."""
+    """Check that a passkey names its pages, and that its relying party is the host of each page or a parent domain."""
     party = relying_party_of(key.key)
     if bool(party) != bool(key.origins):
         raise ValueError(f"the key {fingerprint(key.key)}: origins belong to a passkey, and a passkey needs them")
@@ -163,11 +183,9 @@ def _usable_rules(path: Path, rules: tuple[ApprovalRule, ...], roster: ApproverR
 
 
 def _in_seconds(rule: ApprovalRule, beat: int) -> ApprovalRule:
-    """``rule`` with its time in seconds, which count from then on. Raises ConfigurationError."""
+    """Return ``rule`` with its time converted to seconds. Raises ConfigurationError."""
     if (rule.within_seconds is None) == (rule.within_beats is None):
-        raise ConfigurationError(
-            f"the rule {rule.name} says how long it waits by within_seconds or by within_beats, one of them"
-        )
+        raise ConfigurationError(f"the rule {rule.name} must set exactly one of within_seconds and within_beats")
     if rule.within_beats is None:
         return rule
     if rule.within_beats * beat > LONGEST_WAIT:
@@ -177,12 +195,17 @@ def _in_seconds(rule: ApprovalRule, beat: int) -> ApprovalRule:
 
 
 def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
-    """1. it can be answered  2. what it names can be  3. what it lets pass without a person is of low risk, and may be."""
+    """Check one rule.
+
+    1. It can be answered.
+    2. The things it names can exist.
+    3. Automatic approval is limited to low risk, where it is permitted at all.
+    """
     if (rule.reason == "review") != (rule.quorum is not None):
         raise ConfigurationError(f"the rule {rule.name}: a quorum belongs to the reason review, and to no other")
     voters = (rule.quorum.domain, rule.quorum.quality, rule.quorum.duo) if rule.quorum is not None else ()
     if rule.quorum is not None and rule.quorum.owners:
-        raise ConfigurationError(f"the rule {rule.name}: owners stand in {OWNERS_FILE}; by_owner goes by them")
+        raise ConfigurationError(f"the rule {rule.name}: owners are listed in {OWNERS_FILE}; use by_owner")
     if rule.quorum is not None and rule.quorum.duo and len({person_key(name) for name in rule.quorum.duo}) != 2:
         raise ConfigurationError(f"the rule {rule.name}: a duo is two people or groups")
     if rule.quorum is not None and (rule.phrase or rule.batch or rule.yourself):
@@ -206,7 +229,7 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
 
 
 def _check_easier(rule: ApprovalRule) -> None:
-    """What is answered by a rule, in advance or together with others is of a kind that may be."""
+    """Check that only permitted kinds of requests are approved by rule, in advance or in bulk."""
     if rule.autopilot and (rule.risk != "low" or rule.reason in NEVER_BY_RULE or rule.phrase):
         words = f"the rule {rule.name} cannot approve by itself: only what is of low risk, wants no phrase, and is none of"
         raise ConfigurationError(f"{words} {', '.join(sorted(NEVER_BY_RULE))}")
@@ -220,11 +243,11 @@ def _check_easier(rule: ApprovalRule) -> None:
 def _with_owners(
     rules: tuple[ApprovalRule, ...], path: Path, data: bytes | None, roster: ApproverRoster
 ) -> tuple[ApprovalRule, ...]:
-    """The rules, those that go by owner with the lines of the file. Raises ConfigurationError: an owner who cannot vote."""
+    """Add the lines of the owners file to rules with ``by_owner``. Raises ConfigurationError for an owner who cannot vote."""
     wanting = [(rule, rule.quorum) for rule in rules if rule.quorum is not None and rule.quorum.by_owner]
     if data is None:
         if wanting:
-            raise ConfigurationError(f"the rule {wanting[0][0].name} goes by owner, and there is no {path}")
+            raise ConfigurationError(f"the rule {wanting[0][0].name} uses by_owner, but {path} does not exist")
         return rules
     try:
         owned = read_code_owners(data.decode())

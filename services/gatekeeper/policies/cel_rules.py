@@ -1,8 +1,8 @@
-"""Organisation rules: policy as code in CEL, one expression a file. Reads, compiles, evaluates; gathers nothing itself.
+"""Organisation rules: policy as code in CEL, one expression per file. Reads, compiles and evaluates; gathers no data.
 
-A rule says what is allowed. Only the value ``true`` allows: ``false``, any other value, an unknown field, an error and a rule
-that needs too much all deny. The language has no loops and no side effects, and the engine stops an evaluation after 10,000
-steps of comprehensions, so that no rule and no input can hold the gate up.
+A rule states what is allowed. Only the value ``true`` allows. ``false``, any other value, an unknown field, an error and an
+exceeded limit all deny. The language has no loops and no side effects, and the engine stops an evaluation after 10,000 steps of
+comprehensions, so no rule and no input can block the gate.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from gatewright.services.gatekeeper.policies.cel_samples import sample
 from gatewright.validation_faults import fault_lines
 
 Stage = Literal["contract", "diff", "evidence"]
-#: The names that a rule of a stage may use. Later stages see what the earlier ones saw.
+#: The names that a rule of a stage may use. Later stages include the names of earlier ones.
 VARIABLES: Mapping[Stage, tuple[str, ...]] = {
     "contract": ("contract",),
     "diff": ("contract", "diff"),
     "evidence": ("contract", "diff", "evidence"),
 }
-#: Seconds. A rule that took longer has denied, whatever it said.
+#: Seconds. A slower rule denies, even if its result is true.
 MOST_SECONDS = 1.0
-#: Bytes of a rule's file.
+#: Maximum bytes of a rule's file.
 LONGEST_RULE = 16_384
 SUFFIX = ".cel"
 
 
 class RuleHeader(PolicyModel):
-    """The ``// key: value`` lines at the top of a rule's file. ``needs`` asks for what is not gathered for nothing."""
+    """The ``// key: value`` lines at the top of a rule's file. ``needs`` requests data that is expensive to gather."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{2,63}$")
     stage: Stage
@@ -58,7 +58,14 @@ class CelRule:
         return self.header.name
 
     def refusal(self, documents: Mapping[str, Any]) -> str | None:
-        """None when the rule allows; else why not, in words."""
+        """Evaluate the rule.
+
+        Args:
+            documents: the documents of its stage, by name.
+
+        Returns:
+            None when the rule allows; otherwise the reason as text.
+        """
         started = time.monotonic()
         try:
             value = self.program.eval(data={name: documents[name] for name in VARIABLES[self.header.stage]})
@@ -77,10 +84,13 @@ class CelRule:
 
 
 def load_rules(folder: Path) -> tuple[CelRule, ...]:
-    """The rules in ``folder``, by file name. Raises ConfigurationError naming the file.
+    """Load the rules in ``folder``, ordered by file name.
 
-    Whatever lies there must be a rule that can be read, compiled and tried on a sample of its stage. The folder may be empty,
-    but not missing: rules that cannot be found would be rules that allow.
+    Every file must be a rule that compiles and evaluates on a sample of its stage. The folder may be empty but not missing:
+    missing rules would allow everything.
+
+    Raises:
+        ConfigurationError: names the file.
     """
     try:
         paths = sorted(folder.iterdir())
@@ -128,7 +138,7 @@ def _compile_rule(path: Path, text: str, stage: Stage) -> Any:
 
 
 def _header(text: str) -> dict[str, str]:
-    """The leading comment lines as keys and values; a line without a key goes on with the value before it."""
+    """Parse the leading comment lines into keys and values; a line without a key continues the previous value."""
     found: dict[str, str] = {}
     last = ""
     for line in text.splitlines():

@@ -1,6 +1,6 @@
-"""One example of all that an organisation rule can see. Rules are tried on it when they are loaded; it documents the names.
+"""Sample of all data that an organisation rule can see. Rules are evaluated on it when loaded; it documents the names.
 
-The real documents are made by ``gates/cel_gate.py``; a test holds their names to these.
+``gates/cel_gate.py`` builds the real documents; a test compares their names with these.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ EVIDENCE: Mapping[str, Any] = {
 
 
 def sample(*, sizes: bool) -> dict[str, Mapping[str, Any]]:
-    """The documents of the last stage; without ``sizes`` the changes have none, as in a run that was submitted without."""
+    """Return the sample documents of the last stage.
+
+    Args:
+        sizes: whether changes include sizes, as in a run whose rules request them.
+    """
     changes = [change if sizes else {k: v for k, v in change.items() if k != "size"} for change in DIFF["changes"]]
     return {"contract": CONTRACT, "diff": {**DIFF, "changes": changes}, "evidence": EVIDENCE}

@@ -1,4 +1,4 @@
-"""``python -m gatewright.services.gatekeeper.policies.check FOLDER``: its policies, read for ``gatewright doctor``."""
+"""``python -m gatewright.services.gatekeeper.policies.check FOLDER``: checks a policy folder for ``gatewright doctor``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatewright.services.gatekeeper.policies.load import load
 
 
 def main() -> int:
-    """0 and the digest of the policies, or 1 and what is wrong with them."""
+    """Print the digest of the policies and return 0, or print their fault and return 1."""
     folder = Path(sys.argv[1])
     try:
         loaded = load(folder)

@@ -1,4 +1,4 @@
-"""The policy file of commands: which may run, with which options, and what each is worth as a test."""
+"""The command policy: permitted commands, their options, and what each proves as a test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPTION = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9.-]*(?:=\?|=[^=*\s]*(?:=[^=*\s]*)
 
 
 class CommandClass(StrEnum):
-    """What a command does by its kind."""
+    """Class of a command by its effect."""
 
     READ_ONLY = "read-only"
     LOCAL_WRITE = "local-write"
@@ -27,50 +27,50 @@ class CommandClass(StrEnum):
 
 
 class Proof(PolicyModel):
-    """What strict acceptance asks of a command beyond an exit code of 0."""
+    """Requirements of strict acceptance on a command beyond exit code 0."""
 
-    #: Proves nothing, whatever it is given.
+    #: Proves nothing with any arguments.
     never: bool = False
-    #: Options after which it succeeds whatever it finds, or may run nothing at all.
+    #: Options that make the command succeed with any result, or possibly run nothing.
     without: tuple[str, ...] = ()
-    #: One of these must be given: without, it changes files and succeeds.
+    #: At least one of these is required: otherwise the command changes files and succeeds.
     needs: tuple[str, ...] = ()
     #: ``some``: without an operand it may run nothing. ``none``: an operand is a filter, and a filter may select nothing.
     operands: Literal["any", "some", "none"] = "any"
-    #: The only words that may follow ``--``.
+    #: The only words permitted after ``--``.
     rest: tuple[str, ...] = ()
 
 
 class CommandRule(PolicyModel):
-    """An argv prefix that may run, and every option that it may be given: one that is not listed is refused.
+    """A permitted argv prefix with all permitted options: unlisted options are refused.
 
-    An option that takes a value ends in ``=`` (``--tb=``, ``-k=``), or in ``=N`` for a number from 1. ``=VALUE`` allows this
-    value alone (``-p=no:cacheprovider``, ``--junitxml=*.xml``; one ``*``). The end ``=?`` is for a value that may be left out
-    (``--cov``, ``--cov=src``), and ``?`` for one that may not be given (``-i?``). What is no option is an operand.
+    An option with a value ends in ``=`` (``--tb=``, ``-k=``), or in ``=N`` for a number from 1. ``=VALUE`` permits only this
+    value (``-p=no:cacheprovider``, ``--junitxml=*.xml``; one ``*``). The ending ``=?`` marks an optional value (``--cov``,
+    ``--cov=src``), and ``?`` an optional value that must not be given (``-i?``). Other words are operands.
     """
 
     prefix: tuple[str, ...] = Field(min_length=1)
     uses: tuple[Use, ...] = Field(min_length=1)
     kind: CommandClass = Field(alias="class")
     options: tuple[str, ...] = ()
-    #: Long options have one dash, as those of Go's tools.
+    #: Long options have one dash, as in Go's tools.
     single_dash: bool = False
-    #: What the first operand is: a path like the others, a script of the workspace (after it, everything is the script's own),
-    #: text (a pattern), or one command of sed.
+    #: Kind of the first operand: a path like the others, a script of the workspace (all later words belong to it), text (a
+    #: pattern), or a single sed command.
     first: Literal["path", "script", "text", "sed"] = "path"
-    #: Options that give what would be the first operand; with one of them, every operand is a path.
+    #: Options that replace the first operand; with one of them, every operand is a path.
     first_by: tuple[str, ...] = ()
-    #: How many operands there may be.
+    #: Maximum number of operands.
     operands: int = Field(default=1000, ge=0)
-    #: The only operands, of which at least one must be given: goals of Maven, targets of make. ``*`` stands for letters.
+    #: The only permitted operands, at least one of them required: goals of Maven, targets of make. ``*`` matches letters.
     targets: tuple[str, ...] = ()
-    #: Operands that may stand beside a target, and are none by themselves (``mvn clean test``).
+    #: Operands permitted beside a target but not alone (``mvn clean test``).
     beside: tuple[str, ...] = ()
     #: Programs that the words after the options may start; that command is judged by its own rule.
     wraps: tuple[str, ...] = ()
-    #: Words that the started command is read with in front (``coverage run -m pytest`` is ``python -m pytest``).
+    #: Words put in front of the started command before it is judged (``coverage run -m pytest`` is ``python -m pytest``).
     wraps_as: tuple[str, ...] = ()
-    #: Whether ``--`` may hand the rest over as it is.
+    #: Whether ``--`` may pass the remaining words through.
     rest: bool = False
     proof: Proof = Proof()
 

@@ -1,7 +1,7 @@
-"""How tasks are given out (``shares.json``), and how long they are waited for (``beats.json``). Pure.
+"""Dispatch policy: shares of tasks (``shares.json``) and the length of a beat (``beats.json``). Pure.
 
-A beat is the measure of time for what people and slow work are waited for: roles claim once in it that a task is in hand, and
-rules that ask people may count in it. Without the file a beat is a quarter of an hour.
+A beat is the unit of time for waiting on people and slow work. Roles claim each task in progress once per beat, and approval
+rules may measure time in beats. Without the file a beat is 15 minutes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Weight = Annotated[float, Field(ge=0.01, le=100)]
 
 
 class SharesPolicy(PolicyModel):
-    """How many tasks of one repository and of one publisher are given out at once, and who weighs more.
+    """Maximum number of concurrent tasks per repository and per publisher, and weights.
 
-    ``null`` means no bound. ``weights``, by publisher: a run of weight 2 is given two tasks where others are given one.
+    ``null`` means unlimited. ``weights``, by publisher: a run of weight 2 gets two tasks where others get one.
     """
 
     version: Literal["1"]
@@ -36,11 +36,11 @@ class SharesPolicy(PolicyModel):
 
 
 class BeatsPolicy(PolicyModel):
-    """``seconds`` of one beat; a task of which nothing was heard for ``silent_after`` beats is silent."""
+    """``seconds`` per beat; a task without a claim for ``silent_after`` beats is silent."""
 
     version: Literal["1"]
     seconds: Annotated[int, Field(ge=1, le=LONGEST_BEAT)] = DEFAULT_BEAT
-    #: One lost claim is no silence.
+    #: A single lost claim must not make a task silent.
     silent_after: Annotated[int, Field(ge=2, le=100)] = 2
 
     @property

@@ -1,7 +1,7 @@
-"""Tells whether words would switch an agent's sandbox off. Always refused (specification 6.1); no approval opens it.
+"""Detects words that would disable an agent's sandbox. They are always refused (specification 6.1); no approval permits them.
 
-The values of the permissions themselves cannot say so, the schema has no such value. What is left are words for a program's
-command line or configuration.
+The permission values themselves cannot express this, because the schema has no such value. Only words of a program's command
+line or configuration can.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import partial
 
-#: The known spellings, compared without case, quotes, separators and white space: Codex's sandbox mode and flags, Claude Code's
+#: Known spellings, compared without case, quotes, separators and white space: Codex's sandbox mode and flags, Claude Code's
 #: permission mode and flags, and the common short forms.
 _NAMES = (
     "dangerfullaccess",
@@ -27,8 +27,8 @@ _NOT_LETTERS = re.compile(r"[^a-z0-9]")  # noqa: TID251 - linear: single charact
 
 
 def names_full_access(words: str) -> bool:
-    """Whether ``words`` (a command, a flag, a value) ask for no sandbox or no approvals."""
-    # Character by character: putting a long run of combining marks in order takes the square of its length.
+    """Return whether ``words`` (a command, a flag, a value) request no sandbox or no approvals."""
+    # Character by character: sorting a long run of combining marks takes quadratic time.
     plain = words if words.isascii() else "".join(map(_COMPATIBLE, words))
     plain = plain.casefold()
     letters = _NOT_LETTERS.sub("", plain)

@@ -1,7 +1,7 @@
-"""The policy files: what is allowed. Read once at start, from the operator's folder, never from a target repository.
+"""Loader of the policy files. They are read once at start, from the operator's folder, never from a target repository.
 
-The folder lies over the delivered policies, file by file. An unreadable or invalid file, and one whose name no policy has,
-raises ConfigurationError, and the gatekeeper does not start.
+The folder overrides the shipped policies file by file. An unreadable or invalid file, and a file with an unknown name, raise
+ConfigurationError, and the gatekeeper does not start.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
 P = TypeVar("P")
 
 ProtectedClass = Literal["sacred", "ci", "protected", "runner", "dependencies", "migrations"]
-#: The contract field that opens a class, or what does so in its place. ``by name``: only by naming the very file.
+#: The contract field that opens a class, or another way to open it. ``by name``: only by naming the exact file.
 OpenedBy = Literal[
     "nothing",
     "approval",
@@ -64,7 +64,7 @@ OpenedBy = Literal[
 
 
 class ForbiddenAction(PolicyModel):
-    """A run of words that no command may contain."""
+    """A sequence of words that no command may contain."""
 
     name: str = Field(min_length=1)
     argv: tuple[str, ...] = Field(min_length=1)
@@ -78,11 +78,12 @@ class ForbiddenActions(PolicyModel):
 
 
 class PathClass(PolicyModel):
-    """Paths by gitignore patterns, compared without regard to case, and the contract field that opens them.
+    """Paths by gitignore patterns, compared case-insensitively, and the contract field that opens them.
 
-    ``test_files``: the class also has what the ecosystems call tests and data of tests (``ecosystems.runner.names``).
-    ``content_decides``: names that many kinds of files have, for the sacred class alone. Such a file is of the class when its
-    content is a credential (``secrets.credential_files``), unless another of ``patterns`` names it.
+    ``test_files``: the class also includes tests and test data by the conventions of the ecosystems
+    (``ecosystems.runner.names``). ``content_decides``: names shared by many kinds of files, for the sacred class alone. Such a
+    file is in the class when its content is a credential (``secrets.credential_files``), unless another pattern of ``patterns``
+    matches it.
     """
 
     name: ProtectedClass
@@ -92,7 +93,7 @@ class PathClass(PolicyModel):
     content_decides: tuple[str, ...] = ()
 
     def has_by_name(self, path: bytes) -> bool:
-        """Whether ``path`` is in the class as a file of tests, also as a file system would fold its name."""
+        """Return whether ``path`` is in the class as a test file, also after a file system folds its name."""
         if not self.test_files:
             return False
         forms = {path, folded_path(path).encode("utf-8", "surrogateescape")}
@@ -100,9 +101,9 @@ class PathClass(PolicyModel):
 
 
 class DiffLimits(PolicyModel):
-    """Bytes of one changed file, bytes of the whole diff, number of changed files; and what new names may be.
+    """Limits in bytes for one changed file and for the whole diff, number of changed files, and limits of new names.
 
-    The limits of names are those that every role holds to; a policy may set less, never more.
+    Every role enforces the built-in limits of names; a policy may lower them, never raise them.
     """
 
     max_file_bytes: int = Field(gt=0)
@@ -132,7 +133,7 @@ class ProtectedPaths(PolicyModel):
 
     @model_validator(mode="after")
     def _whole(self) -> ProtectedPaths:
-        """Every class once, the sacred first and opened by nothing: what a file forgets it would let through."""
+        """Require every class once, and that nothing opens the sacred class: a missing class would permit its paths."""
         names = [kind.name for kind in self.classes]
         if sorted(names) != sorted(get_args(ProtectedClass)):
             raise ValueError(f"every class must be named exactly once: {', '.join(get_args(ProtectedClass))}")
@@ -155,7 +156,7 @@ PROTECTED_FILE: Final = PolicyFile("protected_paths.json", ProtectedPaths)
 
 @dataclass(frozen=True)
 class Policies:
-    """All policies, and the digest that fixes them in every bundle."""
+    """All policies, and their digest, which every bundle records."""
 
     registry: AgentRegistry
     allowlist: CommandAllowlist
@@ -166,9 +167,9 @@ class Policies:
     people: ApprovalPolicy
     routing: RoutingRules | None
     transfers: TransfersPolicy | None
-    #: How much of earlier runs a run is told; None: nothing.
+    #: Maximum memory of earlier runs for a run; None: no memory.
     memory: MemoryBounds | None
-    #: Which questions roles may be asked about open runs; None: none.
+    #: Permitted questions to roles about open runs; None: no questions.
     summons: SummonsBounds | None
     publishers: Publishers
     models: ModelsPolicy
@@ -180,22 +181,22 @@ class Policies:
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
-    #: Digests of the single files, by their names below the folder.
+    #: Digests of the files, by their names below the folder.
     digests: dict[str, str]
-    #: Publishers that the settings name beside the file; the digest over all holds them.
+    #: Publishers from the settings; the overall digest includes them.
     named_publishers: tuple[str, ...] = ()
 
     def agent(self, role: str, agent_id: str) -> RegisteredAgent | None:
-        """The registered agent of that id and role."""
+        """Return the registered agent with that id and role, or None."""
         return next((a for a in self.registry.agents if a.role == role and a.agent_id == agent_id), None)
 
     def path_classes(self, path: bytes) -> tuple[PathClass, ...]:
-        """The classes that ``path`` (of the repository, with ``/``) falls into, each with its own rule."""
+        """Return the classes of ``path`` (relative to the repository, with ``/``)."""
         numbers = self.matcher.of(path)
         return tuple(kind for number, kind in enumerate(self.protected.classes) if number in numbers or kind.has_by_name(path))
 
     def content_decides(self, path: bytes) -> bool:
-        """Whether the content of the file at ``path`` tells if it is sacred, and not its name or a folder."""
+        """Return whether the content of ``path``, rather than its name or folder, decides that it is sacred."""
         by_content, by_name = self._sacred_names
         return bool(by_content.of(path.rpartition(b"/")[2])) and not by_name.of(path)
 
@@ -207,14 +208,19 @@ class Policies:
 
     @cached_property
     def runner(self) -> PathClass:
-        """The class of what decides which tests run; files belong to it by what is read of them, too."""
+        """The class of settings that select which tests run; a file's content can put it into the class too."""
         return next(kind for kind in self.protected.classes if kind.name == "runner")
 
 
 def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
-    """Read and validate the policies in ``folder``. Raises ConfigurationError naming the file and the place.
+    """Read and validate the policies in ``folder``.
 
-    ``named``: publishers that the operator's settings name; those that the file does not list get the rule of ``default``.
+    Args:
+        folder: the operator's policy folder.
+        named: publishers from the operator's settings. Those that the file does not list get the rule of ``default``.
+
+    Raises:
+        ConfigurationError: names the file and the place in it.
     """
     check_policy_folder(folder)
     reader = _PolicyReader(folder)
@@ -280,26 +286,34 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
 
 
 class _PolicyReader:
-    """Reads files of one folder, and keeps the digests of those that are there."""
+    """Reader of one folder's files that keeps their digests."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._digests: dict[str, str] = {}
 
     def read(self, file: PolicyFile[P]) -> P:
-        """The policy in force. Raises ConfigurationError."""
+        """Return the policy in force, shipped or overridden.
+
+        Raises:
+            ConfigurationError: names the file and the place in it.
+        """
         loaded = file.load(self._folder)
         if loaded.sha256 is not None:
             self._digests[file.name] = loaded.sha256
         return loaded.policy
 
     def read_if_present(self, file: PolicyFile[P]) -> P | None:
-        """As ``read``; None where there is no file."""
+        """Return the policy like ``read``, or None when there is no file.
+
+        Raises:
+            ConfigurationError: names the file and the place in it.
+        """
         return self.read(file) if file.path(self._folder).exists() else None
 
     @property
     def digests(self) -> dict[str, str]:
-        """Of what was read, in the order of ``POLICY_FILES``."""
+        """Digests of the files read, in the order of ``POLICY_FILES``."""
         return {each.name: self._digests[each.name] for each in POLICY_FILES if each.name in self._digests}
 
 
@@ -311,7 +325,7 @@ def _matcher(path: Path, protected: ProtectedPaths) -> PathMatcher:
 
 
 def _check_registry(path: Path, registry: AgentRegistry) -> None:
-    """Raises ConfigurationError for an entry beyond the bounds of its role, or one that would switch the sandbox off."""
+    """Refuse entries beyond the bounds of their role or without a sandbox. Raises ConfigurationError."""
     faults = list(registry_faults(registry))
     for agent in registry.agents:
         faults.extend(

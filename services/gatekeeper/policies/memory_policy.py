@@ -1,4 +1,4 @@
-"""``memory.json``: how much of earlier runs on its repository a run is told. Without the file it is told nothing."""
+"""``memory.json``: how much memory of earlier runs on its repository a run receives. Without the file it receives none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatewright.policy_files import PolicyFile, PolicyModel
 
 
 class MemoryPolicy(PolicyModel):
-    """The newest ``entries`` runs, in at most ``max_bytes``; the oldest give way."""
+    """The newest ``entries`` runs, in at most ``max_bytes``; the oldest are dropped first."""
 
     version: Literal["1"]
     entries: int = Field(default=8, ge=1, le=32)

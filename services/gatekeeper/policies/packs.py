@@ -1,4 +1,4 @@
-"""Policy packs: what a contract has to keep to, by the risk that its order names."""
+"""Policy packs: requirements on a contract, by the risk that its order states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatewright.rules.reports.proof import Testing, Untested
 
 
 class MutationRules(PolicyModel):
-    """See ``MutationBounds``, which the test runner's task gets of it."""
+    """See ``MutationBounds``, which the test runner's task receives from it."""
 
     time_share: float = Field(ge=0, le=1)
     least_seconds: float = Field(ge=0, le=600)
@@ -29,14 +29,14 @@ class MutationRules(PolicyModel):
 
 
 class PackRules(PolicyModel):
-    """What one pack demands, beyond what every contract must keep to.
+    """Requirements of one pack, beyond those on every contract.
 
     ``broad_paths``: a whole top-level directory is granted, or refused unless an approval rule asks a person.
-    ``wider_permissions``: a contract that asks for more than its role may have gets less, or is refused. ``network``: the most
-    that any role gets. ``testing``: it is recorded what acceptance commands proved, or one of them at least must have proved
-    something. ``untested_change``: a changed file that no test has loaded is said, or refused. ``mutation``: how many mutants
-    of a change are tried against its tests; None: not one. ``judging``: the test runner is asked together with the reviewer, or
-    only after a review that passed.
+    ``wider_permissions``: a contract that requests more than its role has gets less, or is refused. ``network``: the maximum
+    for any role. ``testing``: the proof of acceptance commands is recorded, or at least one command must prove something.
+    ``untested_change``: a changed file that no test loads is reported, or refused. ``mutation``: number of mutants of a change
+    to run against its tests; None: no mutants. ``judging``: the test runner starts together with the reviewer, or only after a
+    passed review.
     """
 
     broad_paths: Literal["granted", "refused"]

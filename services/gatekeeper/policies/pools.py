@@ -1,8 +1,8 @@
-"""``pools.json``: which pools of workers and test runners there are, and what each can do. Pure.
+"""``pools.json``: the pools of workers and test runners, and their capabilities. Pure.
 
-A run's needs are the language of its environment profile, the agents of its executors, and what its contract names in
-``needs``. For each role the first pool of the file that has all of them is taken. Other roles run no commands of a run: theirs
-is ``default``. Without the file there is one pool, ``default``, which has every language and every agent, and nothing else.
+The needs of a run are the language of its environment profile, the agents of its executors, and the words in its contract's
+``needs``. Each role gets the first pool of the file that has all of them. Other roles run no commands of a run and use
+``default``. Without the file there is one pool, ``default``, with every language and every agent and no further capability.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Capability = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._:-]{0,63}$")]
 
 @dataclass(frozen=True, slots=True)
 class RunNeeds:
-    """What the processes that work on a run have to have; ``named`` is what its contract says itself."""
+    """Capabilities that a run needs; ``named`` are the ones that its contract states."""
 
     languages: frozenset[str] = frozenset()
     agents: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class RunNeeds:
 
     @classmethod
     def of(cls, order: RunRequest | TaskContract, environments: EnvironmentsPolicy) -> RunNeeds:
-        """Those of a request, as far as they can be told before the pm has completed it, or of a contract."""
+        """Return the needs of a contract, or of a request as far as they are known before the pm completes it."""
         language = None
         if isinstance(order, TaskContract):
             language = order.environment_profile.language if order.environment_profile is not None else None
@@ -50,7 +50,7 @@ class RunNeeds:
         return cls(frozenset({language} if language else ()), frozenset(filter(None, agents)), frozenset(order.needs))
 
     def of_role(self, role: PooledRole) -> RunNeeds:
-        """A test runner starts no agent."""
+        """Return the needs that apply to a role: a test runner starts no agent."""
         return self if role == "worker" else RunNeeds(self.languages, frozenset(), self.named)
 
     @property
@@ -64,7 +64,7 @@ class RunNeeds:
 
 
 class Pool(PolicyModel):
-    """What the processes of one pool can do: ``null`` means any language or agent, ``offers`` are words of the operator's."""
+    """Capabilities of one pool: ``null`` means any language or agent, ``offers`` are words of the operator."""
 
     name: PoolName
     roles: tuple[PooledRole, ...] = Field(default=POOLED_ROLES, min_length=1)
@@ -81,14 +81,14 @@ class Pool(PolicyModel):
 
 
 class PoolsPolicy(PolicyModel):
-    """The pools, in the order in which they are tried."""
+    """The pools, in order of preference."""
 
     version: Literal["1"]
     pools: tuple[Pool, ...] = Field(min_length=1, max_length=256)
 
     @model_validator(mode="after")
     def _once(self) -> PoolsPolicy:
-        """Two entries of one name: what its processes can do would depend on which is read."""
+        """Refuse two entries of one name: the capabilities would depend on which one is used."""
         for name, count in Counter(pool.name for pool in self.pools).items():
             if count > 1:
                 raise ValueError(f"{name} is listed {count} times")
@@ -98,7 +98,11 @@ class PoolsPolicy(PolicyModel):
         return self
 
     def choose(self, role: PooledRole, needs: RunNeeds) -> str:
-        """The pool of a role. Raises DeniedError: ``need_unknown`` when no pool offers a word, else ``no_pool_for_needs``."""
+        """Return the pool of a role.
+
+        Raises:
+            DeniedError: ``need_unknown`` when no pool offers a word, otherwise ``no_pool_for_needs``.
+        """
         wanted = needs.of_role(role)
         known = {word for pool in self.pools for word in pool.offers}
         if unknown := sorted(wanted.named - known):
@@ -112,17 +116,21 @@ class PoolsPolicy(PolicyModel):
         raise DeniedError(words, code="no_pool_for_needs")
 
     def placement(self, needs: RunNeeds) -> dict[str, str]:
-        """The pool of every role that has one to choose; a role that has none is left out."""
+        """Return the pool of every role that has a matching one."""
         chosen: dict[str, str] = {}
         for role in POOLED_ROLES:
             try:
                 chosen[role] = self.choose(role, needs)
             except DeniedError:
-                continue  # the policy gate has said so, and the run ends by that
+                continue  # the policy gate reports it and ends the run
         return chosen
 
     def check_served(self, queues: Iterable[str]) -> None:
-        """Raises ConfigurationError when a pool has no queues: what is given to it would lie where no process can look."""
+        """Check that every pool has queues: tasks of a pool without queues would never be processed.
+
+        Raises:
+            ConfigurationError: names the pool.
+        """
         missing = sorted({pool.name for pool in self.pools} - set(queues))
         if missing:
             raise ConfigurationError(

@@ -1,4 +1,7 @@
-"""``publishers.json``: who may submit work from outside, and how much of what. Every field is said; ``null`` means no limit."""
+"""``publishers.json``: who may submit work from outside, and how much of which kind.
+
+Every field is required; ``null`` means no limit.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,18 @@ def _ref(pattern: str) -> str:
 
 
 class Rate(PolicyModel):
-    """A bucket of ``burst`` places that refills by ``per_minute``."""
+    """A token bucket of ``burst`` tokens that refills by ``per_minute``."""
 
     per_minute: float = Field(gt=0, le=1_000_000)
     burst: int = Field(ge=1, le=1_000_000)
 
 
 class Publisher(PolicyModel):
-    """What one publisher may do.
+    """Permissions and limits of one publisher.
 
-    ``repositories`` are places (``repository_patterns``), ``landing_refs`` full names of refs or folders of them; a run with a
-    branch of its own lands below ``refs/heads/gatewright/``. ``submissions`` bounds what it sends, ``questions`` what it
-    asks. ``may_abort`` and ``may_see``: only its own runs, or those of others too.
+    ``repositories`` are patterns (``repository_patterns``), ``landing_refs`` full names of refs or folders of them; a run with
+    a branch of its own lands below ``refs/heads/gatewright/``. ``submissions`` limits what it submits, ``questions`` its
+    queries. ``may_abort`` and ``may_see``: only its own runs, or also those of others.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")
@@ -55,18 +58,21 @@ class Publisher(PolicyModel):
     max_runs_per_hour: MostRuns = None
     may_abort: Reach
     may_see: Reach
-    #: The people who have this identity, by names, accounts and mail addresses: each run may be the order of any of them.
+    #: The people who share this identity, by names, accounts and mail addresses: any of them may have ordered each run.
     persons: tuple[Annotated[str, Field(min_length=1, max_length=320)], ...] = ()
 
     @property
     def counted(self) -> bool:
-        """Whether its runs must be counted."""
+        """Whether a limit requires counting its runs."""
         bounds = self.max_open_runs, self.max_runs_per_day, self.max_runs_per_hour
         return any(bound is not None for bound in bounds)
 
 
 class Publishers(PolicyModel):
-    """A publisher that is not listed may do nothing. Of ``repository_quotas`` the first that covers a repository holds."""
+    """Publishers by name; an unlisted one may do nothing.
+
+    The first of ``repository_quotas`` that covers a repository applies.
+    """
 
     version: Literal["1"]
     publishers: tuple[Publisher, ...] = Field(min_length=1)
@@ -76,9 +82,10 @@ class Publishers(PolicyModel):
         return next((known for known in self.publishers if known.name == name), None)
 
     def with_named(self, names: Iterable[str]) -> Publishers:
-        """Also these: one that is not listed may do what ``default`` may, to its own runs only.
+        """Return these rules with additional publishers, which may do what ``default`` may, to their own runs only.
 
-        Raises ValueError when there is no ``default`` to go by, or a name cannot be a publisher's.
+        Raises:
+            ValueError: there is no ``default``, or a name is not a valid publisher name.
         """
         new = [name for name in dict.fromkeys(names) if self.of(name) is None]
         default = self.of(DEFAULT_PUBLISHER)
@@ -92,12 +99,12 @@ class Publishers(PolicyModel):
 
     @property
     def counted(self) -> frozenset[str]:
-        """The publishers whose runs must be counted."""
+        """Publishers whose runs must be counted."""
         return frozenset(known.name for known in self.publishers if known.counted)
 
     @model_validator(mode="after")
     def _once(self) -> Publishers:
-        """Two entries for one name: whichever counted, the operator may have meant the other."""
+        """Refuse two entries of one name: either could be the intended one."""
         for name, count in Counter(known.name for known in self.publishers).items():
             if count > 1:
                 raise ValueError(f"{name} is listed {count} times")

@@ -1,4 +1,4 @@
-"""How many runs may be open or begin in a time, of one publisher or in one repository. Pure."""
+"""Quotas: maximum number of runs that are open or start within a period, per publisher or repository. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RepositoryPattern = Annotated[str, AfterValidator(_repository)]
 
 
 class RepositoryQuota(PolicyModel):
-    """Bounds of each repository that ``repositories`` cover, by itself, for all publishers together; ``null`` means none."""
+    """Limits of each repository that ``repositories`` cover, separately, for all publishers together; ``null`` is unlimited."""
 
     repositories: tuple[RepositoryPattern, ...] = Field(min_length=1)
     max_open_runs: MostRuns = None
@@ -33,7 +33,7 @@ class RepositoryQuota(PolicyModel):
 
     @model_validator(mode="after")
     def _bounds(self) -> Self:
-        """An entry that bounds nothing would hide a later one that does."""
+        """Refuse an entry without limits, which would hide a later entry with limits."""
         if self.max_open_runs is None and self.max_runs_per_hour is None and self.max_runs_per_day is None:
-            raise ValueError("it says no bound")
+            raise ValueError("it sets no limit")
         return self

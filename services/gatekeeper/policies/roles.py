@@ -1,6 +1,6 @@
-"""What each role may be given, whom it may give work to and what it answers with: the built-in bounds, and the policy file.
+"""Built-in bounds of each role and the role policy: permissions, dispatch rights and answer types.
 
-The bounds are in code because no file may widen them: a registry or a role table that tries is refused when it is loaded.
+The bounds are in code because no file may widen them. A registry or role table that exceeds them is refused on load.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER,
 from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.tasks.protocol import ANSWERS
 
-#: Roles that change files on another's order. They give work to no agent: more work is the tech lead's to order.
+#: Roles that change files on another's order. They order no work: only the tech lead orders more work.
 IMPLEMENTING: frozenset[RoleName] = frozenset({"WORKER", "UI_UX", "FRONTEND", "BACKEND", "AI", "SECURITY", "INFRA", "OPS"})
 DISPATCHING: frozenset[RoleName] = frozenset({"PM", "TECH_LEAD"})
-#: The one type of task that a role does, and the schema that it must answer with (specification 6.1.3). The PM has no task of
-#: this kind: it is given a request, and answers with a contract.
+#: The only task type of a role, and the schema of its answer (specification 6.1.3). The PM has no task of this kind: it
+#: receives a request and answers with a contract.
 TASKS: Mapping[RoleName, TaskType] = MappingProxyType(
     {
         "TECH_LEAD": "PLAN",
@@ -50,7 +50,7 @@ OUTPUT_SCHEMAS: Mapping[TaskType, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The most that a role can ever be registered for."""
+    """Maximum permissions that a role can be registered with."""
 
     filesystem: Filesystem
     shell: Shell
@@ -77,10 +77,10 @@ CEILINGS: Mapping[RoleName, Ceiling] = MappingProxyType(
 
 
 class RolePolicy(PolicyModel):
-    """One role: the MCP tools that it may be given, and the roles that it may dispatch to.
+    """One role: its permitted MCP tools, and the roles that it may dispatch to.
 
-    ``interactive``: where its registered shell permission is ``never``, a contract whose requester answers what an agent asks
-    may have ``on-request``.
+    ``interactive``: where its registered shell permission is ``never``, a contract whose requester answers an agent's
+    permission requests may have ``on-request``.
     """
 
     role: RoleName
@@ -98,7 +98,7 @@ class RoleTable(PolicyModel):
 
     @model_validator(mode="after")
     def _bounds(self) -> RoleTable:
-        """Every role once; only those dispatch that ever may; no role orders from one above it."""
+        """Check that every role occurs once, only dispatching roles dispatch, and no role orders from a higher one."""
         counted = Counter(known.role for known in self.roles)
         if set(counted) != set(get_args(RoleName)) or max(counted.values()) > 1:
             raise ValueError("every role must be named exactly once")
@@ -114,7 +114,7 @@ ROLES_FILE: Final = PolicyFile("roles.json", RoleTable)
 
 
 def registry_faults(registry: AgentRegistry) -> Iterator[str]:
-    """What makes a registry unusable, in words: an implementer who could review, an agent with more than its role may have."""
+    """Yield the faults of a registry as text: an implementer who could review, an agent with more permissions than its role."""
     for agent_id, count in Counter(agent.agent_id for agent in registry.agents).items():
         if count > 1:
             yield f"{agent_id!r} is registered {count} times; one agent has one role, or it could review its own work"

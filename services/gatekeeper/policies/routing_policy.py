@@ -1,4 +1,4 @@
-"""The operator's rules of how much a change risks (``routing_rules.json``). Without the file no run is routed."""
+"""The operator's risk rules for changes (``routing_rules.json``). Without the file no run is routed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ from gatewright.git.paths import path_fault
 from gatewright.policy_files import PolicyFile
 
 ROUTING_FILE = PolicyFile("routing_rules.json", RoutingRules, decode=codec.decode)
-#: Reasons to ask a person that rest on the routing.
+#: Approval reasons that depend on routing.
 _RESTS_ON_ROUTING = frozenset({"risk_tier", "critic"})
 
 
 def check_routing(path: Path, rules: RoutingRules | None, asking: Iterable[ApprovalRule]) -> None:
-    """Raises ConfigurationError: the rules that were read from ``path`` say nothing by their limits or patterns.
+    """Check the routing rules and the approval rules that depend on them.
 
-    Also where a rule of approvals (``asking``) rests on them and there are none.
+    Args:
+        path: file of the routing rules.
+        rules: the routing rules, if there are any.
+        asking: the approval rules.
+
+    Raises:
+        ConfigurationError: the rules have no limits or patterns, or an approval rule depends on missing routing rules.
     """
     if rules is None:
         for rule in asking:

@@ -1,4 +1,4 @@
-"""``summons.json``: which roles may be asked about open runs, how often, and at what cost. Without it none is asked."""
+"""``summons.json``: which roles publishers may ask about open runs, how often, and at what cost. Without the file, none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gatewright.rules.summons import FILE, SummonsBounds
 
 
 class SummonsPolicy(PolicyModel):
-    """``most``: questions about one run. ``timeout_sec``, ``tokens`` and ``cost_usd``: what one answer may take."""
+    """``most``: maximum questions about one run. ``timeout_sec``, ``tokens`` and ``cost_usd``: limits of one answer."""
 
     version: str = Field(pattern="^1$")
     most: Annotated[int, Field(ge=1, le=MOST_SUMMONSES)] = MOST_SUMMONSES

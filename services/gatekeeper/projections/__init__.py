@@ -1,1 +1,1 @@
-"""What the ledger says about all runs at once, for those who look after them. One reader, one decoder."""
+"""Projections of the ledger over all runs. One reader, one decoder."""

@@ -1,6 +1,6 @@
-"""Which runs have asked people: a projection of the ledger, so that the inbox is there after every start. It decides nothing.
+"""Index of runs that have requested approval: a projection of the ledger, complete after every start. It decides nothing.
 
-It keeps run ids; what was asked and answered is read from the runs themselves.
+It stores run ids; requests and answers are read from the runs themselves.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
 @dataclass
 class ApprovalIndex:
-    """In the order in which the runs first asked. ``_open`` are those that have not ended."""
+    """Runs in order of their first request. ``_open`` are those that have not ended."""
 
     _asked: dict[str, None] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
 
     def saw(self, entry: LedgerEntry) -> None:
-        """Take note of an entry of the ledger."""
+        """Apply a ledger entry."""
         if entry.has(ApprovalRequested.event_type):
             self._asked.setdefault(entry.run_id)
             self._open.add(entry.run_id)
@@ -28,5 +28,5 @@ class ApprovalIndex:
             self._open.discard(entry.run_id)
 
     def runs(self, *, open_only: bool) -> Iterable[str]:
-        """The runs that have asked."""
+        """Return the runs that have requested approval."""
         return tuple(run_id for run_id in self._asked if run_id in self._open or not open_only)

@@ -1,6 +1,6 @@
-"""Archives of sealed bundles, as they are handed to publishers part by part: made or fetched once, and kept for a while.
+"""Archives of sealed bundles, sent to publishers in parts. Each is built or fetched once and cached.
 
-Nothing is decided here, and nothing of a bundle is changed. An archive is no proof: who gets it verifies it.
+Nothing is decided here, and no bundle is changed. An archive is no proof: its recipient verifies it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from gatewright.evidence.store.objects import ObjectReader, archive_name, tombst
 from gatewright.evidence.store.storing_writer import store_calls
 from gatewright.run.events import BundleSealed
 
-#: Bytes of an archive in one answer: with what base64 adds, it fits into a message of the smallest usual server.
+#: Bytes of an archive per answer: with the overhead of base64 it fits into a message of the smallest common server.
 PART_BYTES = 512 * 1024
-#: Archives that are kept on the disk of this host.
+#: Maximum number of archives cached on disk.
 KEPT = 4
 
 
-#: Archives that are fetched from the store at a time, and seconds that a request waits for one.
+#: Concurrent downloads from the store, and seconds that a request waits for one.
 _PLACES = 2
 _FETCH_SECONDS = 900.0
-#: Times that an archive is made again when it was removed before it was read.
+#: Attempts to build an archive again after it was removed before being read.
 _TRIES = 3
 
 
@@ -48,9 +48,9 @@ class _Archive:
 
 
 class BundleArchives:
-    """``root`` is the folder of bundles of this host, ``outgoing`` where archives are kept; ``store`` may have bundles.
+    """Cache of archives in ``outgoing``. ``root`` is this host's folder of bundles; ``store`` may have more bundles.
 
-    Each archive is made once for all requests of it. A slow one delays only the requests of this archive.
+    Each archive is built once for all requests of it. A slow one delays only its own requests.
     """
 
     def __init__(
@@ -65,13 +65,18 @@ class BundleArchives:
         self._making: dict[str, asyncio.Future[_Archive]] = {}
 
     async def part(self, run_id: str, sealed: BundleSealed, offset: int) -> BundlePart:
-        """The part of the bundle that the ledger says was sealed, from ``offset`` on. Raises StoreError, HostError."""
+        """Return the part of the sealed bundle that starts at ``offset``.
+
+        Raises:
+            StoreError: the bundle store cannot be used.
+            HostError: the archive cannot be written or read.
+        """
         for _ in range(_TRIES):
             found = await self._archive(run_id, sealed)
             try:
                 data = await asyncio.to_thread(_read, found.path, min(offset, found.size))
             except FileNotFoundError:
-                self._known.pop(sealed.manifest_sha256, None)  # another archive took its place
+                self._known.pop(sealed.manifest_sha256, None)  # another archive replaced it
                 continue
             except OSError as error:
                 raise HostError(f"{self._outgoing}: {error.strerror or error}") from error
@@ -125,7 +130,7 @@ def _read(path: Path, offset: int) -> bytes:
 
 @contextlib.contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    """A new file that replaces ``path`` at the end: a call whose caller has left may still write to its own."""
+    """Yield a new file that replaces ``path`` at the end. A call whose caller has gone may still write to its own file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="made-") as folder:
         draft = Path(folder) / path.name

@@ -1,4 +1,4 @@
-"""Where this gatekeeper keeps sealed bundles, as its settings say: a folder of its home, or a store."""
+"""Location of sealed bundles by the gatekeeper's settings: a folder of its home, or a store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gatewright.services.gatekeeper.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class BundlePlace:
-    """Where bundles are kept: below ``root``, or in ``store`` at ``address``; ``locked`` there where the policy says so."""
+    """Location of bundles: below ``root``, or in ``store`` at ``address``; ``locked``: whether the store locks objects."""
 
     root: Path
     outgoing: Path
@@ -31,7 +31,11 @@ class BundlePlace:
 
     @classmethod
     def of(cls, settings: Settings) -> BundlePlace:
-        """Raises ConfigurationError when the address of a store, or ``stores.json``, cannot be used."""
+        """Read the location from the settings.
+
+        Raises:
+            ConfigurationError: the store's URL or ``stores.json`` is invalid.
+        """
         root, outgoing = settings.home / "runs", settings.home / "outgoing"
         if settings.bundle_store is None:
             return cls(root, outgoing)

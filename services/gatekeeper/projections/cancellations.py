@@ -1,8 +1,8 @@
-"""Says again and again which runs have ended before their work was done, so that a role that still works for one of them stops.
+"""Repeated cancellation notices: name runs that ended before their work was done, so that roles still working on them stop.
 
-A notice is a broadcast: a role that was cut off when a run was aborted has not heard it, and neither has one that was started
-since, to which the task is delivered anew. Every gatekeeper repeats the notices of all runs, as the ledger tells them: any one
-of them will do, and it need not have been there when the run ended. It decides nothing.
+A notice is a broadcast. A role that was disconnected when a run was aborted missed it, and so did a role that started later and
+received the redelivered task. Every gatekeeper repeats the notices of all runs in the ledger, so any one of them suffices, even
+if it started later. It decides nothing.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ RECENT = 10.0
 OFTEN = 0.5
 LASTING = 600.0
 SELDOM = 5.0
-#: Runs that one notice names.
+#: Maximum number of runs per notice.
 MOST = 1_000
 
 
 @dataclass
 class CancellationBroadcaster:
-    """The runs to be named: id -> when they ended, oldest first, in monotonic seconds. One per process."""
+    """Runs to name: id -> end in monotonic seconds, oldest first. One per process."""
 
     _ended: dict[str, float] = field(default_factory=dict)
 
     def saw(self, entry: LedgerEntry, now: float, age: float = 0.0) -> None:
-        """Take note of an entry of the ledger that was stored ``age`` seconds ago."""
+        """Apply a ledger entry that was stored ``age`` seconds ago."""
         if age > LASTING or entry.outcome in (None, "SUCCESS"):
             return
         if entry.number > 1 or entry.has(TaskDispatched.event_type):
             self._ended[entry.run_id] = now - max(0.0, age)
 
     def to_name(self, now: float, *, all_of_them: bool) -> tuple[str, ...]:
-        """The runs that ended recently, or all that are still named at all."""
+        """Return the runs that ended recently, or all runs that are still named."""
         for run_id, ended in tuple(self._ended.items()):
             if now - ended > LASTING:
                 del self._ended[run_id]
         return tuple(run_id for run_id, ended in self._ended.items() if all_of_them or now - ended <= RECENT)
 
     async def keep(self, bus: Bus, clock: Clock, stop: asyncio.Event) -> None:
-        """Repeat the notices until the process is told to leave."""
+        """Repeat the notices until shutdown."""
         rounds = 0
         while not stop.is_set():
             names = self.to_name(clock.monotonic(), all_of_them=rounds % int(SELDOM / OFTEN) == 0)
             for first in range(0, len(names), MOST):
-                with contextlib.suppress(BusError):  # it is said again
+                with contextlib.suppress(BusError):  # the next notice repeats it
                     await bus.broadcast(CANCEL_SUBJECT, cancel_notice(*names[first : first + MOST]))
             rounds += 1
             await pause_unless(stop, OFTEN)

@@ -1,10 +1,9 @@
-"""How far a gatekeeper has read the ledger, and what it keeps of it: a file in its home, so that a start reads only the rest.
+"""Checkpoint file of the ledger projections in the gatekeeper's home, so that a start reads only newer messages.
 
-The file is a row of blocks. Each has a line with the runs that were settled since the block before, as lists have them, one
-with all that is kept of these, which few starts have to read, and one with the position. Each position names the digest of
-everything before it; what does not fit to one (a crash in the middle of a write, a disk that forgets) is cut off, and read from
-the ledger again. The ledger alone is the truth: a file that names another message than the ledger has at that position is
-thrown away whole.
+The file is a sequence of blocks. Each block has a line with the runs settled since the previous block, as lists show them, a
+line with all other kept data of these runs, which few starts need, and a line with the position. Each position contains the
+digest of everything before it. What does not match (a crash during a write, a faulty disk) is cut off and read from the ledger
+again. The ledger is authoritative: a file that names another message than the ledger has at that position is discarded.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from gatewright.foreign_documents import JsonReader
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 from gatewright.services.gatekeeper.projections.run_index import IndexedRun
 
-#: The folder in the home of a gatekeeper.
+#: Folder in the gatekeeper's home.
 CHECKPOINTS: Final = "ledger"
-#: What the first block goes on from: a file of another format is thrown away.
+#: Start value of the digest chain: a file of another format is discarded.
 _BEGINNING: Final = "gatewright.ledger_checkpoint.v2"
 _POSITION: Final = b"position "
 _KEPT: Final = b"kept "
-#: Gatekeepers that share one home, at most; one more reads the ledger as if there were no file.
+#: Maximum number of gatekeepers that share one home; a further one reads the ledger without a file.
 MOST: Final = 64
-#: Bytes of one line, at most.
+#: Maximum bytes of a line.
 _LINE: Final = 16 * 1024 * 1024
 
 
@@ -47,14 +46,14 @@ class ReadMessage(msgspec.Struct, frozen=True):
         return cls(message.sequence, digest_of(message))
 
     def is_at(self, message: Message | None) -> bool:
-        """Whether this is the message which was there."""
+        """Return whether ``message`` is the recorded one."""
         return message is not None and self.message == digest_of(message)
 
 
 class LedgerPosition(ReadMessage, frozen=True, omit_defaults=True):
-    """The last message that was read. ``open``: runs that were not settled then.
+    """Position of the last message read. ``open``: runs that were not settled then.
 
-    ``others``: of a ledger in several streams, the last that was read of each other one.
+    ``others``: the last message read of each other stream, for a ledger in several streams.
     """
 
     open: tuple[str, ...] = ()
@@ -62,14 +61,14 @@ class LedgerPosition(ReadMessage, frozen=True, omit_defaults=True):
 
     @property
     def ends(self) -> tuple[ReadMessage, ...]:
-        """The last message of each stream of which any was read."""
+        """The last message read of each stream."""
         return (ReadMessage(self.sequence, self.message), *self.others)
 
 
 class SettledRun(IndexedRun, frozen=True, array_like=True, gc=False, kw_only=True):
-    """A run that is over and sealed, as lists have it; of one that they do not have ``publisher`` is empty.
+    """A sealed run as lists show it; ``publisher`` is empty for a run that lists omit.
 
-    ``ended_at``: when the bus stored its end, in seconds since 1970. ``more``: not lists alone keep something of it.
+    ``ended_at``: when the bus stored its end, in seconds since 1970. ``more``: other projections also keep data of it.
     """
 
     run_id: str
@@ -78,7 +77,7 @@ class SettledRun(IndexedRun, frozen=True, array_like=True, gc=False, kw_only=Tru
 
 
 class SettledBlock:
-    """Runs that were settled one after another. ``entries``: what is kept of each, in the same order."""
+    """Runs in order of settlement. ``entries``: the kept data of each, in the same order."""
 
     def __init__(self, runs: list[SettledRun], kept: bytes) -> None:
         self.runs = runs
@@ -90,12 +89,12 @@ class SettledBlock:
 
 
 def digest_of(message: Message) -> str:
-    """SHA-256 of where a message was sent and what it says, in hexadecimal digits."""
+    """Return the SHA-256 of a message's subject and data, in hexadecimal digits."""
     return hashlib.sha256(message.subject.encode() + b"\0" + message.data).hexdigest()
 
 
 class Checkpoint:
-    """One file, ours alone while the process lives. All methods block; all raise OSError."""
+    """One file, exclusive to this process while it lives. All methods block; all raise OSError."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -104,7 +103,7 @@ class Checkpoint:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Checkpoint | None:
-        """The first file of the folder that no other process has; None where other processes have all of them."""
+        """Open the first file of the folder that no other process uses; None when all are used."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in range(MOST):
             try:
@@ -115,7 +114,7 @@ class Checkpoint:
         return None
 
     def settled(self) -> Iterator[SettledBlock]:
-        """The runs that were settled at the position, in that order. Of a run that is in the file twice, both are told."""
+        """Yield the runs settled at the position, in order. A run that is in the file twice is yielded twice."""
         self._file.seek(0)
         runs: list[SettledRun] = []
         while self._file.tell() < self._whole:
@@ -126,21 +125,21 @@ class Checkpoint:
                 runs = _RUNS.decode(line)
 
     def clear(self) -> None:
-        """Forget everything: the ledger is another."""
+        """Discard everything, because the ledger is another one."""
         self._file.truncate(0)
         self._chain, self._whole, self.position = _BEGINNING, 0, None
         self._block.clear()
 
     def add(self, run: SettledRun, entry: LedgerEntry) -> None:
-        """A run is settled; it is written with the next position."""
+        """Add a settled run; the next position writes it."""
         self._block.append((run, entry))
 
     def mark(self, position: LedgerPosition) -> None:
-        """Write what was added, and how far the ledger has been read. What was there beyond the last position is lost."""
+        """Write the added runs and the position. Data beyond the previous position is overwritten."""
         told = msgspec.json.encode(position)
         runs = b""
         if self._block:
-            # A line break can only stand between two words of JSON, for which a blank does as well.
+            # A line break can only stand between two tokens of JSON, where a blank is equivalent.
             listed, kept = (msgspec.json.encode(part).replace(b"\n", b" ") for part in zip(*self._block, strict=True))
             runs = listed + b"\n" + _KEPT + kept + b"\n"
         chain = _link(self._chain, runs, told)
@@ -153,11 +152,11 @@ class Checkpoint:
         self._block.clear()
 
     def close(self) -> None:
-        """Another process may have the file."""
+        """Release the file for other processes."""
         self._file.close()
 
     def _look_through(self) -> tuple[str, int, LedgerPosition | None]:
-        """The digest of the last whole block, where it ends, and its position."""
+        """Return the digest of the last complete block, its end, and its position."""
         chain, whole, position = _BEGINNING, 0, None
         block = hashlib.sha256(chain.encode())
         while (line := self._file.readline(_LINE)).endswith(b"\n"):

@@ -1,7 +1,7 @@
-"""When the moments come that runs' own events set: a wall clock that runs out, a back-off that ends. It decides nothing.
+"""Deadlines from runs' own events: an expired wall time, the end of a back-off. It decides nothing.
 
-It is told every message of the ledger, of this gatekeeper's runs and of others', so that any of them ends a run in time, also
-right after a start. What a moment means is decided by the decider, once: the ledger takes one of several equal answers.
+It reads every ledger message, of its own gatekeeper's runs and of others, so any gatekeeper ends a run in time, also right
+after a start. The decider interprets a deadline, once: the ledger accepts one of several equal inputs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
 
-#: Seconds between two looks at the clock, and until a moment is looked at again that brought nothing about.
+#: Seconds between two checks of the clock, and until a deadline without effect is checked again.
 TICK = 0.1
 AGAIN = 1.0
-#: Moments of runs that have ended which may stay in the queue.
+#: Maximum deadlines of ended runs in the queue.
 _LEFT_OVER = 64
-#: Times in the ledger have milliseconds: a moment is past for everybody when it is past by more than that.
+#: Times in the ledger have milliseconds: beyond this margin every process agrees that a deadline has passed.
 _MARGIN = 0.005
 
 
@@ -87,9 +87,9 @@ _ANSWERED = JsonReader(_Answered)
 
 @dataclass(slots=True)
 class _Moments:
-    """Of one run; all in seconds since 1970.
+    """Deadlines of one run, in seconds since 1970.
 
-    ``again``: when to look anew although nothing has changed; ``queued``: the moment for which the run is in the queue.
+    ``again``: next check although nothing has changed; ``queued``: the deadline under which the run is in the queue.
     """
 
     accepted: float = 0.0
@@ -98,10 +98,10 @@ class _Moments:
     fixing: float | None = None
     again: float = 0.0
     queued: float | None = None
-    #: Since when it waits for people, and until when for each answer; meanwhile the wall clock stands still.
+    #: Start of the wait for people, and the deadline of each answer; the wall time is suspended meanwhile.
     parked: float | None = None
     answers: dict[str, float] = field(default_factory=dict)
-    #: Until when for each answer that the run does not wait for.
+    #: Deadline of each answer that the run does not wait for.
     beside: dict[str, float] = field(default_factory=dict)
 
     def next(self) -> float | None:
@@ -116,7 +116,7 @@ class _Moments:
 
 @dataclass
 class Deadlines:
-    """The open runs that have a moment to come. One per process."""
+    """The open runs with a future deadline. One per process."""
 
     _runs: dict[str, _Moments] = field(default_factory=dict)
     _queue: list[tuple[float, str]] = field(default_factory=list)
@@ -125,16 +125,16 @@ class Deadlines:
         return len(self._runs)
 
     def saw(self, entry: LedgerEntry) -> None:
-        """Take note of an entry of the ledger."""
+        """Apply a ledger entry."""
         try:
             for event in entry.events:
                 self._note(entry.run_id, event)
         except ValueError:
-            return  # no entry of the ledger
+            return  # not a ledger entry
         self._line_up(entry.run_id)
 
     def due(self, now: float) -> tuple[str, ...]:
-        """The runs one of whose moments has come; each is told once, until it was ``looked`` at."""
+        """Return the runs with a passed deadline. Each is returned once until ``looked`` is called."""
         found: list[str] = []
         while self._queue and self._queue[0][0] <= now:
             moment, run_id = heapq.heappop(self._queue)
@@ -145,7 +145,7 @@ class Deadlines:
         return tuple(found)
 
     def looked(self, run_id: str, now: float) -> None:
-        """It was looked at. Unless the run has ended or moved, it is looked at again."""
+        """Record that a run was checked. Unless it ends or moves, it is checked again."""
         if run_id in self._runs:
             self._runs[run_id].again = now + AGAIN
             self._line_up(run_id)
@@ -153,12 +153,12 @@ class Deadlines:
     def forget(self, run_id: str) -> None:
         self._runs.pop(run_id, None)
         if len(self._queue) > 2 * len(self._runs) + _LEFT_OVER:
-            # Of runs that ended long before their time most of what is in the queue would be.
+            # Otherwise runs that ended long before their deadlines would fill the queue.
             self._queue = [(moments.queued, run) for run, moments in self._runs.items() if moments.queued is not None]
             heapq.heapify(self._queue)
 
     async def keep(self, orchestrator: Orchestrator, stop: asyncio.Event) -> None:
-        """Tell the orchestrator of every moment that has come, until the process is told to leave."""
+        """Send every passed deadline to the orchestrator until shutdown."""
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
                 for run_id in self.due(orchestrator.clock.now().timestamp()):

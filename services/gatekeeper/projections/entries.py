@@ -1,6 +1,6 @@
-"""What is read of a message of the ledger by those who follow all runs: read once, and told to each of them.
+"""Decoder of ledger messages for all projections: each message is decoded once.
 
-Whether an entry is genuine is looked at by whatever reads the run itself, before anything is done.
+Authenticity is checked when the run itself is loaded, before anything is done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PREFIX = run_subject("")
 
 
 class EntryEvent(msgspec.Struct, frozen=True, gc=False):
-    """``payload`` is JSON that nothing has read yet."""
+    """``payload`` is undecoded JSON."""
 
     event_type: str
     ts: str
@@ -27,9 +27,9 @@ class EntryEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class AcceptedRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whose a run is, and on which repository: what projections read of ``run_accepted``, and of what is left of it later.
+    """Publisher and repository of a run: the fields of ``run_accepted`` that projections read, and of its later remains.
 
-    ``memory``: how much of earlier runs it is told; none where it is told nothing.
+    ``memory``: bounds of the run's memory of earlier runs; None without memory.
     """
 
     publisher: str = ""
@@ -39,16 +39,16 @@ class AcceptedRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def owner(self) -> str:
-        """The publisher, by name."""
+        """Name of the publisher."""
         return self.publisher or DEFAULT_PUBLISHER
 
     @property
     def repository(self) -> str:
-        """The identity of the repository; its address where the ledger has none."""
+        """Identity of the repository; its URL where the ledger has no identity."""
         return self.repository_identity or self.repository_url
 
 
-#: Reads the payload of ``run_accepted``.
+#: Decoder of the payload of ``run_accepted``.
 ACCEPTED = JsonReader(AcceptedRun)
 
 
@@ -70,7 +70,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
     stored_at: float = 0.0
 
     def has(self, event_type: str) -> bool:
-        # Asked several times of every entry of the ledger: a generator would take longer than what it looks at.
+        # Called several times per ledger entry: a generator would cost more than the loop.
         for event in self.events:  # noqa: SIM110
             if event.event_type == event_type:
                 return True
@@ -78,7 +78,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def outcome(self) -> RunOutcome | None:
-        """How the run ended, if this is where it did."""
+        """The outcome of the run, if this entry ends it."""
         for event in self.events:
             if event.event_type == RunFinished.event_type:
                 try:
@@ -93,12 +93,12 @@ _FINISHED = JsonReader(_Finished)
 
 
 def run_id_of(message: Message) -> str:
-    """The run to whose subject a message was sent."""
+    """Return the run whose subject the message was sent to."""
     return message.subject.removeprefix(_PREFIX)
 
 
 def read_entry(message: Message) -> LedgerEntry | None:
-    """The transition that a message holds; None for what is no entry of the ledger."""
+    """Decode the transition of a message; None when it is not a ledger entry."""
     try:
         step = _STEP.decode(message.data)
     except UnreadableDocumentError:

@@ -1,7 +1,7 @@
-"""Looks after runs that no process moves: what a process before this one left, and what one left that is gone or stuck.
+"""Follower of the ledger: finds runs that no process moves, because a process ended or is stuck.
 
-It reads the ledger once, quickly, from where a checkpoint says that it was read before, and then follows it. What is open and
-stands still is handed to the orchestrator, which finds out for itself what there is to do. It decides nothing.
+It reads the ledger once, fast, from the checkpoint, then follows it. Open runs that stand still are passed to the orchestrator,
+which determines what to do. It decides nothing.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from gatewright.services.gatekeeper.projections.settled_runs import SettlingRuns
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.projections.stalled_runs import StalledRuns
 
-#: Seconds between two looks at the list of what is open.
+#: Seconds between two checks of the open runs.
 LOOK = 1.0
-#: Runs that are taken up at the same time.
+#: Number of runs taken up at the same time.
 AT_ONCE = 8
-#: Messages of the ledger from one checkpoint to the next.
+#: Number of ledger messages between two checkpoints.
 EVERY = 1_000
-#: Seconds after its end for which a run may still count for its publisher: the clocks of bus and gatekeeper may differ.
+#: Seconds after its end for which a run may still count towards quotas: the clocks of bus and gatekeeper may differ.
 _COUNTED = (DAY + timedelta(hours=1)).total_seconds()
 
 
@@ -56,7 +56,7 @@ def between_one_and_two() -> float:
 
 @dataclass
 class LedgerFollower:
-    """One per process."""
+    """Follower of the ledger. One per process."""
 
     orchestrator: Orchestrator
     runs: StalledRuns = field(default_factory=lambda: StalledRuns(between_one_and_two))
@@ -67,20 +67,24 @@ class LedgerFollower:
     silent: SilentRuns = field(default_factory=SilentRuns)
     publishers: PublisherRuns | None = None
     memories: MemoryIndex | None = None
-    #: What was read before, by a process that had this place; None: nothing is kept of what is read.
+    #: Data of an earlier process in the same slot; None: nothing is kept.
     checkpoint: Checkpoint | None = None
     _settling: SettlingRuns = field(default_factory=SettlingRuns)
-    #: The last message that was seen of each of the streams that the ledger lies in, the newest at the end.
+    #: The last message seen of each stream of the ledger, the newest last.
     _ends: dict[int, Message] = field(default_factory=dict)
     _unmarked: int = 0
 
     @property
     def seen(self) -> tuple[int, ...]:
-        """Up to where the ledger was read: a place of each of its streams."""
+        """Position up to which the ledger was read, for each of its streams."""
         return tuple(message.sequence for message in self._ends.values())
 
     async def catch_up(self) -> None:
-        """Read the ledger up to now: afterwards it is known what is open. Raises BusError."""
+        """Read the ledger up to now, so that all open runs are known.
+
+        Raises:
+            BusError: the ledger cannot be read.
+        """
         started, now = self.orchestrator.clock.now().timestamp(), self.orchestrator.clock.monotonic()
         if not self._ends and self.checkpoint is not None:
             await self._recall(self.checkpoint, started, now)
@@ -92,12 +96,15 @@ class LedgerFollower:
             self.publishers.read_to_the_end()
         if self.memories is not None:
             self.memories.read_to_the_end()
-        # Whatever is open may have been left by the process before.
+        # An earlier process may have left any open run incomplete.
         self.runs.everything_is_due(self.orchestrator.clock.monotonic())
         self.mark()
 
     async def _recall(self, checkpoint: Checkpoint, started: float, now: float) -> None:
-        """Take from the checkpoint what it has, if it is of this ledger. Raises BusError; it begins anew after that."""
+        """Restore the projections from the checkpoint if it matches this ledger; otherwise start from the beginning.
+
+        Raises BusError.
+        """
         position = checkpoint.position
         if position is None:
             return
@@ -118,7 +125,7 @@ class LedgerFollower:
                 self._remember(block, now, started)
                 await asyncio.sleep(0)
         except OSError as error:
-            # What has been told is told once more while the ledger is read, and counts once.
+            # Restored data is applied again while the ledger is read; projections are idempotent.
             self._leave(error)
             return
         except UnreadableDocumentError as error:
@@ -133,7 +140,7 @@ class LedgerFollower:
         self._unmarked = 0
 
     def _remember(self, block: SettledBlock, now: float, started: float) -> None:
-        """Tell of runs that were settled before. Of most there is nothing to say but to the list."""
+        """Restore settled runs. For most of them only the list has data."""
         counting = self.publishers is not None and self.publishers.counts
         for place, run in enumerate(block.runs):
             if run.publisher:
@@ -147,7 +154,7 @@ class LedgerFollower:
             self.mark()
 
     def mark(self) -> None:
-        """Keep how far the ledger has been read; a disk that does not take it costs the next start some time."""
+        """Save the position. If the disk refuses, the next start takes longer."""
         checkpoint = self.checkpoint
         if checkpoint is not None and self._ends:
             *others, last = (ReadMessage.of(message) for message in self._ends.values())
@@ -156,7 +163,7 @@ class LedgerFollower:
         self._unmarked = 0
 
     def close(self) -> None:
-        """The process leaves: what it has read is kept for the next one."""
+        """Save the position for the next process at shutdown."""
         self.mark()
         if self.checkpoint is not None:
             self.checkpoint.close()
@@ -172,12 +179,12 @@ class LedgerFollower:
         self.checkpoint = None
 
     async def resume(self) -> None:
-        """After a start: take up all that is open, at once."""
+        """Take up all open runs at once after a start."""
         await self.catch_up()
         await self.look()
 
     async def follow(self) -> None:
-        """Take note of what is added to the ledger, until cancelled; a ledger that cannot be read now is read later."""
+        """Apply new ledger messages until cancelled. An unreadable ledger is retried."""
         while True:
             try:
                 await self._follow()
@@ -199,7 +206,7 @@ class LedgerFollower:
                     await self._settle(run_id)
                     await self._moved_elsewhere(run_id)
                 elif known is None or known.sequence < message.sequence:
-                    # Another gatekeeper moved it; or we did, and the append will say so itself.
+                    # Another gatekeeper moved the run; or this one did, and its append updates the cache.
                     orchestrator.ledger.forget(run_id)
                     await self._moved_elsewhere(run_id)
 
@@ -210,7 +217,7 @@ class LedgerFollower:
             self.orchestrator.log.warning("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)
 
     async def settle(self) -> None:
-        """After a start: the bundles of runs that were sealed before lie where they are kept, and need no folder here."""
+        """Delete local copies of bundles that were stored elsewhere before the start."""
         for run_id in self.orchestrator.bundles.copies():
             await self._settle(run_id)
 
@@ -223,11 +230,11 @@ class LedgerFollower:
             self.orchestrator.log.warning("run_unreadable", run_id=run_id, code=error.reason, cause=error.message)
 
     def _saw(self, message: Message, now: float, age: float = 0.0) -> bool:
-        """Tell all who follow the runs; whether the message says that its run is over and sealed."""
+        """Apply a message to all projections. Return whether it seals its run."""
         self._went_on_to(message)
         entry = read_entry(message)
         if entry is None:
-            return False  # whatever loads the run says so
+            return False  # loading the run reports it
         self.deadlines.saw(entry)
         self.silent.saw(entry, now, age)
         self._project(entry, now, age)
@@ -253,7 +260,7 @@ class LedgerFollower:
         self._unmarked += 1
 
     def _project(self, entry: LedgerEntry, now: float, age: float) -> None:
-        """Tell those who also keep something of runs that are over."""
+        """Apply an entry to the projections that also keep data of ended runs."""
         self.notices.saw(entry, now, age)
         self.index.saw(entry)
         self.approvals.saw(entry)
@@ -263,7 +270,7 @@ class LedgerFollower:
             self.memories.saw(entry)
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Look at what stands still, until the process is told to leave."""
+        """Check stalled runs until shutdown."""
         while not stop.is_set():
             await self.look()
             await pause_unless(stop, LOOK)

@@ -1,7 +1,7 @@
-"""What later runs are told of sealed ones: a projection of the ledger, by repository and publisher. It decides nothing.
+"""Memory of sealed runs for later ones: a projection of the ledger, by repository and publisher. It decides nothing.
 
-A run's entry stands in the event of its seal, so that nothing but that event is read for it. Of each publisher on each
-repository the newest are kept. What the ledger has let go of is told no more.
+The event of the seal contains a run's entry, so only that event is read. The newest entries of each publisher on each
+repository are kept. Runs that expired from the ledger are forgotten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.run.events import BundleSealed, RunAccepted, RunExpired
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, LedgerEntry
 
-#: Seconds that a submission waits for a gatekeeper that has just started: the asker is to hear of it.
+#: Seconds that a submission waits for a newly started gatekeeper; the publisher gets an answer in time.
 START = 8.0
 
 
@@ -38,7 +38,7 @@ _EXPIRED = JsonReader(_Expired)
 
 @dataclass
 class MemoryIndex:
-    """At most ``most`` entries of each publisher on each repository. ``_open``: runs whose seal is still to come."""
+    """At most ``most`` entries of each publisher on each repository. ``_open``: runs that are not sealed yet."""
 
     most: int = 32
     _entries: dict[tuple[str, str], tuple[MemoryEntry, ...]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class MemoryIndex:
     _whole: asyncio.Event = field(default_factory=asyncio.Event)
 
     def saw(self, entry: LedgerEntry) -> None:
-        """Take note of an entry of the ledger; what is none says nothing."""
+        """Apply a ledger entry; ignore other messages."""
         for event in entry.events:
             try:
                 if event.event_type == RunAccepted.event_type:
@@ -58,25 +58,29 @@ class MemoryIndex:
                 elif event.event_type == RunExpired.event_type:
                     self._forget(entry.run_id, _place(_EXPIRED.decode(event.payload).accepted))
             except UnreadableDocumentError:
-                continue  # whatever loads the run says so
+                continue  # loading the run reports it
 
     def note(self, run: Run) -> None:
-        """A run that this gatekeeper has just sealed; the ledger tells of it soon."""
+        """Add a run that this gatekeeper has just sealed, before its ledger message arrives."""
         if run.accepted.memory is not None and run.sealed is not None:
             self._open.setdefault(run.run_id, (run.accepted.repository_key, run.publisher))
             self._note_sealed(run.run_id, run.sealed.memory)
 
     def read_to_the_end(self) -> None:
-        """The ledger has been read up to now."""
+        """Record that the ledger has been read up to now."""
         self._whole.set()
 
     async def entries(self, repository_key: str, publisher: str) -> Sequence[MemoryEntry]:
-        """What is known, the newest last. Raises UnavailableError (``ledger_being_read``) when that takes too long to know."""
+        """Return the known entries, the newest last.
+
+        Raises:
+            UnavailableError: the ledger is still being read (``ledger_being_read``).
+        """
         try:
             async with asyncio.timeout(START):
                 await self._whole.wait()
         except TimeoutError:
-            words = "the gatekeeper has just started, and what earlier runs came to is still being read; ask again"
+            words = "the gatekeeper has just started and is still reading the results of earlier runs; ask again"
             raise UnavailableError(words, code="ledger_being_read") from None
         return self._entries.get((repository_key, publisher), ())
 
@@ -95,5 +99,5 @@ class MemoryIndex:
 
 
 def _place(accepted: AcceptedRun) -> tuple[str, str]:
-    """Under what the memory of a run is found."""
+    """Return the key of a run's memory."""
     return accepted.repository, accepted.owner

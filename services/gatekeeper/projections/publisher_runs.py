@@ -1,7 +1,7 @@
-"""How many runs a publisher has open, and began in the last day, and how many a repository: counted from the ledger.
+"""Number of open and recent runs by publisher and repository, counted from the ledger.
 
-So all gatekeepers count alike, also after a start. It is told what the ledger shows. Only publishers are counted for whom the
-policy sets a limit, and repositories where it has quotas of them. A repository goes by its identity, never a publisher's name.
+So all gatekeepers have the same counts, also after a start. Only publishers with a limit are counted, and repositories where
+quotas exist. A repository's key is its identity, which is never a publisher's name.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gatewright.run.state import Run
 from gatewright.services.gatekeeper.projections.entries import ACCEPTED, LedgerEntry
 
 DAY = timedelta(days=1)
-#: Seconds that a submission waits for the count of a gatekeeper that has just started: the asker is to hear of it.
+#: Seconds that a submission waits for a newly started gatekeeper's counts; the publisher gets an answer in time.
 START = 8.0
 
 
 class PublisherRuns:
-    """Counts by publisher, and by repository where ``repositories``.
+    """Counts by publisher, and by repository where ``repositories`` is set.
 
-    What other gatekeepers begin is seen when the ledger tells of it, some milliseconds later.
+    Runs that other gatekeepers accept are seen when their ledger message arrives, some milliseconds later.
     """
 
     def __init__(self, clock: Clock, publishers: frozenset[str], *, repositories: bool = False) -> None:
@@ -39,11 +39,11 @@ class PublisherRuns:
 
     @property
     def counts(self) -> bool:
-        """Whether there is anything to count."""
+        """Whether anything must be counted."""
         return bool(self._publishers or self._repositories)
 
     def saw(self, entry: LedgerEntry) -> None:
-        """Take note of an entry of the ledger."""
+        """Apply a ledger entry."""
         if not self.counts:
             return
         for event in entry.events:
@@ -56,11 +56,15 @@ class PublisherRuns:
                 self._end(entry.run_id)
 
     def read_to_the_end(self) -> None:
-        """The ledger has been read up to now."""
+        """Record that the ledger has been read up to now."""
         self._counted.set()
 
     async def counted(self) -> None:
-        """Until the ledger has been read. Raises UnavailableError (``ledger_being_read``) when that takes too long."""
+        """Wait until the ledger has been read.
+
+        Raises:
+            UnavailableError: that takes too long (``ledger_being_read``).
+        """
         try:
             async with asyncio.timeout(START):
                 await self._counted.wait()
@@ -69,7 +73,7 @@ class PublisherRuns:
             raise UnavailableError(words, code="ledger_being_read") from None
 
     def note(self, run: Run) -> None:
-        """A run that this gatekeeper has just begun; the ledger tells of it soon."""
+        """Add a run that this gatekeeper has just accepted, before its ledger message arrives."""
         when = datetime.fromisoformat(run.created_at)
         owners = self._counted_for(run.publisher, run.accepted.repository_key)
         known = any(run.run_id in self._begun[owner] for owner in owners) or when <= self._clock.now() - DAY
@@ -79,11 +83,11 @@ class PublisherRuns:
                 self._end(run.run_id)
 
     def open(self, owner: str) -> frozenset[str]:
-        """The open runs of a publisher, or in a repository."""
+        """Return the open runs of a publisher or repository."""
         return frozenset(self._open[owner])
 
     def begun(self, owner: str) -> dict[str, datetime]:
-        """The runs of the last 24 hours and when each began, the oldest first."""
+        """Return the runs of the last 24 hours with their start times, oldest first."""
         begun, limit = self._begun[owner], self._clock.now() - DAY
         for run_id in [run_id for run_id, when in begun.items() if when <= limit]:
             del begun[run_id]

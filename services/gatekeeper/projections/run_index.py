@@ -1,7 +1,6 @@
-"""Which runs there are, whose they are, and how they stand: a projection of the ledger for lists. Told what the ledger shows.
+"""Index of runs with publisher and state, for lists: a projection of the ledger.
 
-It also wakes those who wait for news of a run. It decides nothing, and whether an entry is genuine is for the part that
-reads the run itself.
+It also wakes queries that wait for events of a run. It decides nothing; authenticity is checked when a run is loaded.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _EXPIRED = JsonReader(_Expired)
 
 
 class IndexedRun(msgspec.Struct, frozen=True, gc=False):
-    """What a list says of a run."""
+    """Entry of a run in a list."""
 
     publisher: str
     created_at: str
@@ -40,7 +39,7 @@ class IndexedRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunIndex:
-    """In the order in which the runs were accepted."""
+    """Runs in order of acceptance."""
 
     def __init__(self) -> None:
         self._runs: dict[str, IndexedRun] = {}
@@ -51,13 +50,13 @@ class RunIndex:
         self._whole = asyncio.Event()
 
     def saw(self, entry: LedgerEntry) -> None:
-        """Take note of an entry of the ledger."""
+        """Apply a ledger entry."""
         run_id = entry.run_id
         for event in entry.events:
             if event.event_type == RunAccepted.event_type and run_id not in self._runs:
                 with contextlib.suppress(UnreadableDocumentError):
                     publisher = ACCEPTED.decode(event.payload).owner
-                    # As many entries as there are runs in the ledger: no two of them hold the same name twice.
+                    # As many entries as there are runs in the ledger, so equal names share one string.
                     self._runs[run_id] = IndexedRun(sys.intern(publisher), event.ts)
             elif event.event_type == RunExpired.event_type and run_id not in self._runs:
                 self._saw_remains(run_id, event)
@@ -67,21 +66,21 @@ class RunIndex:
             news.set()
 
     def read_to_the_end(self) -> None:
-        """The ledger has been read up to now."""
+        """Record that the ledger has been read up to now."""
         if self._late:
-            # What is left of a run that expired, and what is recalled, came after runs that were accepted later.
+            # Remains of expired runs and restored runs were added after runs that were accepted later.
             self._runs = dict(sorted(self._runs.items(), key=lambda item: item[1].created_at))
             self._late = False
         self._whole.set()
 
     def recall(self, run_id: str, run: IndexedRun) -> None:
-        """Take in a run that was settled before; they come in the order of that, before anything that the ledger shows."""
+        """Restore a settled run. Restored runs arrive in order of settlement, before any ledger message."""
         if run_id not in self._runs:
             self._runs[run_id] = IndexedRun(sys.intern(run.publisher), run.created_at, run.status)
         self._late = True
 
     def known(self, run_id: str) -> IndexedRun | None:
-        """What lists say of a run; None for one that they do not have."""
+        """Return a run's list entry; None for a run that lists omit."""
         return self._runs.get(run_id)
 
     def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
@@ -93,7 +92,11 @@ class RunIndex:
             self._late = True
 
     async def complete(self, seconds: float) -> None:
-        """Until the ledger has been read. Raises UnavailableError (``ledger_being_read``) after so many seconds."""
+        """Wait until the ledger has been read.
+
+        Raises:
+            UnavailableError: that takes more than ``seconds`` (``ledger_being_read``).
+        """
         try:
             async with asyncio.timeout(seconds):
                 await self._whole.wait()
@@ -102,7 +105,12 @@ class RunIndex:
             raise UnavailableError(words, code="ledger_being_read") from None
 
     def page(self, request: RunsRequest, visible: Callable[[str], bool]) -> RunList:
-        """The newest runs of ``visible`` publishers; ``before``: those older than this one, none for an unknown one."""
+        """Return a page of the newest runs.
+
+        Args:
+            request: ``before`` limits the page to runs older than that one; an unknown run gives an empty page.
+            visible: returns whether the runs of a publisher are included.
+        """
         before, prefix, open_only = request.before, request.prefix or "", request.open_only
         found: list[ListedRun] = []
         begun = before is None
@@ -119,7 +127,7 @@ class RunIndex:
 
     @contextlib.contextmanager
     def watching(self, run_id: str) -> Iterator[Callable[[float], Awaitable[None]]]:
-        """Gives a call that waits so many seconds for news of the run, such as came since the block was entered."""
+        """Yield a function that waits up to the given seconds for events of the run since the start of the block."""
         event = self._waiting.setdefault(run_id, asyncio.Event())
         self._waiters[run_id] += 1
 
@@ -139,7 +147,7 @@ class RunIndex:
                 self._waiting.pop(run_id, None)
 
     def release(self) -> None:
-        """The process is told to leave: no question waits any longer."""
+        """End all waits at shutdown."""
         self._released = True
         for event in self._waiting.values():
             event.set()

@@ -1,6 +1,6 @@
-"""What the projections of the ledger keep of a run that is over and sealed: one short entry in place of all its messages.
+"""Compact entries of sealed runs: the projections keep one short entry instead of all messages of a run.
 
-It is the same entry that they are told while they read the ledger, with its payloads cut down to the fields that they decode.
+It has the format of a ledger entry, with payloads reduced to the fields that projections decode.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]
 
 
 _NOTHING = msgspec.Raw(b"null")
-#: What is kept of the payload of each event that is kept. Of an approval it counts alone that it was asked for.
+#: Kept payload of each kept event. Of an approval request, only its existence is kept.
 _KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
     RunAccepted.event_type: _cut_to(AcceptedRun),
     RunFinished.event_type: _cut_to(_Finished),
@@ -58,20 +58,21 @@ class _Begun:
 
 
 class SettlingRuns:
-    """The runs that are not settled yet, with what will be kept of each. One per process."""
+    """Unsettled runs, with the data to keep of each. One per process."""
 
     def __init__(self) -> None:
         self._runs: dict[str, _Begun] = {}
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The runs whose messages have to be read again after a start."""
+        """Runs whose messages must be read again after a start."""
         return tuple(self._runs)
 
     def saw(self, entry: LedgerEntry, *, settled: bool) -> LedgerEntry | None:
-        """Take note of an entry of the ledger; gives what is to be kept of the run when it is ``settled``.
+        """Apply a ledger entry.
 
-        That is one entry with all that counts of the run, at the moment and with the number of the one that ended it.
+        Returns:
+            The compact entry when the run is ``settled``, with the time and number of the entry that ended the run.
         """
         begun = self._runs.setdefault(entry.run_id, _Begun())
         if not begun.over:
@@ -85,7 +86,7 @@ class SettlingRuns:
 
 
 def lasts(entry: LedgerEntry) -> bool:
-    """Whether a settled run still concerns others than lists: it has asked people, is remembered, or has left the ledger."""
+    """Return whether projections other than lists need a settled run: it requested approval, has memory, or has expired."""
     return (
         entry.has(ApprovalRequested.event_type)
         or entry.has(RunExpired.event_type)
@@ -97,11 +98,11 @@ def _is_remembered(accepted: EntryEvent) -> bool:
     try:
         return ACCEPTED.decode(accepted.payload).memory is not None
     except UnreadableDocumentError:
-        return True  # as far as can be told
+        return True  # unknown, so keep it
 
 
 def _kept_payload(event: EntryEvent) -> msgspec.Raw:
     try:
         return _KEPT[event.event_type](event.payload)
     except UnreadableDocumentError:
-        return _NOTHING  # what no projection can read now, none can later
+        return _NOTHING  # a payload that no projection can read now stays unreadable

@@ -1,8 +1,8 @@
-"""Which tasks are in hand, when each was last claimed, and of which nothing is heard. Pure: it is told what comes, and when.
+"""Tasks in progress with their last claims; detects silent runs. Pure: messages and times are passed in.
 
-Every gatekeeper hears all claims and keeps them for itself, in memory: a claim is in no ledger. All times are those of this
-process's own monotonic clock, when a claim arrived here: what clocks of other hosts say is shown, and never compared. What one
-process could not hear (it was started just now, stood still or had no connection) is held against no task.
+Every gatekeeper receives all claims and keeps them in memory; no ledger contains them. All times are arrival times on this
+process's monotonic clock. Times of other hosts are displayed but never compared. While a process could not receive claims (just
+started, suspended, disconnected), no task is treated as silent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _About(msgspec.Struct, frozen=True):
 
 
 class _Answered(msgspec.Struct, frozen=True):
-    """An answer's event; the document in it names the task under whichever field it stands."""
+    """An answer's event; the document in it names the task in one of these fields."""
 
     result: _About | None = None
     error: _About | None = None
@@ -41,16 +41,16 @@ class _Answered(msgspec.Struct, frozen=True):
 
 _DISPATCHED = JsonReader(_Dispatched)
 _ANSWERED = JsonReader(_Answered)
-#: Answers that name no task: they end what that role has in hand.
+#: Answers without a task id: they end the task of that role.
 _ANSWERS_OF: dict[str, TaskRole] = {e.ContractCompiled.event_type: "pm", e.PlanAccepted.event_type: "techlead"}
 _NAMED = frozenset({kind.event_type for kind in (e.TaskFinished, e.TaskFailed, e.ReviewReceived, e.TestsReceived)})
-#: All that was in hand is so no more.
+#: Events that end all tasks in progress.
 _ENDS = frozenset({e.RunFinished.event_type, e.FixOrdered.event_type}) | e.ABOUT_BUNDLES
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLife:
-    """What is known of a task in hand: ``last`` is when it was given out or last claimed, ``claim`` what was claimed then."""
+    """A task in progress: ``last`` is when it was dispatched or last claimed, ``claim`` is the last claim."""
 
     last: float
     claim: StatusClaim | None
@@ -66,18 +66,18 @@ class _InHand:
 
 @dataclass
 class SilentRuns:
-    """Told the ledger and the claims. ``since``: from when on this process hears claims; None: it hears none now."""
+    """Projection of ledger and claims. ``since``: when this process started to receive claims; None while it receives none."""
 
     policy: BeatsPolicy = QUARTER_HOURS
     since: float | None = None
     _runs: dict[str, dict[str, _InHand]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Runs that have a task in hand."""
+        """Return the number of runs with a task in progress."""
         return len(self._runs)
 
     def saw(self, entry: LedgerEntry, now: float, age: float = 0.0) -> None:
-        """Take note of an entry of the ledger, which is ``age`` seconds old."""
+        """Apply a ledger entry that is ``age`` seconds old."""
         for event in entry.events:
             self._saw(entry.run_id, event, now - max(0.0, age))
 
@@ -89,7 +89,7 @@ class SilentRuns:
             try:
                 given = _DISPATCHED.decode(event.payload)
             except UnreadableDocumentError:
-                return  # whatever loads the run says so
+                return  # loading the run reports it
             self._runs.setdefault(run_id, {})[given.task_id] = _InHand(given.role, when)
         elif kind in _ANSWERS_OF:
             self._drop(run_id, [name for name, task in self._of(run_id).items() if task.role == _ANSWERS_OF[kind]])
@@ -107,12 +107,12 @@ class SilentRuns:
             self._runs.pop(run_id, None)
 
     def awaits(self, claim: StatusClaim) -> bool:
-        """Whether the task is in hand, as one of that role's: of no other is a claim listened to."""
+        """Return whether the task is in progress with that role. Other claims are ignored."""
         task = self._of(claim.run_id).get(claim.task_id)
         return task is not None and task.role == claim.role
 
     def claimed(self, claim: StatusClaim, now: float) -> bool:
-        """Take note of a claim that came in now; False for one that is awaited of no such task."""
+        """Record a claim that has just arrived. Return False when no such task is in progress."""
         if not self.awaits(claim):
             return False
         task = self._runs[claim.run_id][claim.task_id]
@@ -120,22 +120,22 @@ class SilentRuns:
         return True
 
     def hears(self, now: float) -> None:
-        """From now on claims are heard (again): those before may have been missed."""
+        """Start to receive claims (again); earlier ones may have been missed."""
         self.since = now
 
     def deaf(self) -> None:
-        """Claims are not heard now: no task is called silent."""
+        """Stop receiving claims: no task is treated as silent."""
         self.since = None
 
     def tasks(self, run_id: str, now: float) -> dict[str, TaskLife]:
-        """The tasks in hand of a run, by id."""
+        """Return the tasks in progress of a run, by id."""
         return {name: TaskLife(task.last, task.claim, self._quiet(task, now)) for name, task in self._of(run_id).items()}
 
     def silent_since(self, run_id: str, now: float) -> float | None:
-        """Since when a run is silent, by the clock of ``now``; None while it is not.
+        """Return since when a run is silent, by the clock of ``now``; None while it is not silent.
 
-        A task that was claimed before and is no more makes it so. One that was never claimed may be waiting for a free process:
-        it does while no other task of the run is claimed.
+        A task that was claimed before and is no longer claimed makes the run silent. A task without any claim may be waiting
+        for a free process, as long as no other task of the run is claimed.
         """
         tasks = self._of(run_id).values()
         quiet = [task for task in tasks if self._quiet(task, now)]
@@ -143,7 +143,7 @@ class SilentRuns:
         return min((task.last for task in lost), default=None)
 
     def count(self, now: float) -> float:
-        """How many runs are silent; NaN while that cannot be told."""
+        """Return the number of silent runs; NaN while it is unknown."""
         if self.since is None:
             return math.nan
         return float(sum(self.silent_since(run_id, now) is not None for run_id in self._runs))

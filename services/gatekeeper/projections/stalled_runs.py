@@ -1,8 +1,8 @@
-"""Which runs are open, and when to look at one that no process moves. Pure: it is told what the ledger shows, and the time.
+"""Open runs and when to check each for a stall. Pure: ledger entries and times are passed in.
 
-Every gatekeeper watches all runs. One that its gatekeeper has left alone (killed, stopped, cut off) is finished by another. So
-that not all of them do the same work at once, each waits a while of its own choice, and longer from look to look: a run that
-stands still mostly waits for the work of a role. A run that moves again is left alone from the start.
+Every gatekeeper watches all runs. If a run's gatekeeper is gone (killed, stopped, disconnected), another one finishes the run.
+Each waits for a random delay, so that not all do the same work, and longer from check to check: a run that stands still mostly
+waits for a role. A moving run starts again with the first delay.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from gatewright.run.events import ABOUT_BUNDLES, LocksWaiting
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry
 
-#: Seconds for which a run may stand still before the first look, and the longest pause between two looks.
+#: Seconds without progress before the first check, and the longest pause between two checks.
 QUIET = 10.0
 LONGEST = 300.0
-#: The pause for a run that waits for locks: the gatekeeper that releases them wakes it, and this is for a wake that was lost.
+#: Pause for a run that waits for locks. The gatekeeper that releases them continues it; this check covers a lost notification.
 WAITING = 30.0
 
 
@@ -28,7 +28,7 @@ class _Watched:
 
 
 class StalledRuns:
-    """``jitter`` gives a number from 1 to 2 by which a pause is made longer; times are monotonic seconds."""
+    """``jitter`` returns a factor from 1 to 2 that lengthens a pause; times are monotonic seconds."""
 
     def __init__(self, jitter: Callable[[], float], quiet: float = QUIET) -> None:
         self._jitter = jitter
@@ -39,7 +39,7 @@ class StalledRuns:
         return len(self._runs)
 
     def saw(self, entry: LedgerEntry, now: float) -> bool:
-        """Take note of an entry of the ledger; whether it says that its run is over and sealed."""
+        """Apply a ledger entry. Return whether it seals its run."""
         sealed = any(map(entry.has, ABOUT_BUNDLES))
         if sealed:
             self.closed(entry.run_id)
@@ -50,18 +50,18 @@ class StalledRuns:
         return sealed
 
     def due(self, now: float) -> tuple[str, ...]:
-        """The runs to look at now, longest overdue first."""
+        """Return the runs to check now, longest overdue first."""
         return tuple(
             sorted((run for run, watched in self._runs.items() if watched.due <= now), key=lambda r: self._runs[r].due)
         )
 
     def everything_is_due(self, now: float) -> None:
-        """After a start: whatever is open may have been left by the process before."""
+        """Make every open run due after a start: an earlier process may have left it incomplete."""
         for watched in self._runs.values():
             watched.due = now
 
     def looked(self, run_id: str, now: float) -> None:
-        """It was looked at: the next look comes later, unless the run has moved or is over."""
+        """Record a check: the next one comes later, unless the run moves or ends."""
         watched = self._runs.get(run_id)
         if watched is not None and watched.due <= now:
             watched.looks += 1

@@ -1,7 +1,7 @@
-"""Source that behaves in a test run as it would not elsewhere: no run of tests can show it, so that its forms are refused.
+"""Source that behaves differently in a test run: no test can reveal it, so its forms are refused.
 
-Only what a change adds counts. Forms without another use block under every pack; those with a rare one block under medium and
-high, and are said under low; those that are common are only said. A contract lets one pass by naming the file in
+Only additions of a change are judged. Forms without another use block under every pack. Forms with a rare use block under
+medium and high, and are reported under low. Common forms are only reported. A contract permits one by naming the file in
 ``scope.allow_protected_paths``.
 """
 
@@ -22,16 +22,16 @@ _LOADED_FIRST = frozenset({b"sitecustomize.py", b"usercustomize.py"})
 _PACKAGES = (b"pytest/__init__.py", b"_pytest/__init__.py", b"unittest/__init__.py", b"pluggy/__init__.py")
 _RUNNERS = (b"pytest", b"unittest", b"npm", b"node ", b"make ", b"cargo ", b"go test", b"ctest", b"rspec", b"phpunit", b"test")
 _SHELLS = (b".sh", b".bash", b".zsh")
-#: Modules that a project may be itself: a change of its own is told like other rare forms.
+#: Modules that a project may itself be: its own changes are reported like other rare forms.
 _OWN = frozenset({b"pytest.py", b"_pytest.py", b"unittest.py", b"pluggy.py"})
 #: No line to retry with opens it: a person has to have read it.
 _OPENED = "; it passes only if the contract names this file in scope.allow_protected_paths: have a person read it first"
-#: Forms of one file that are told.
+#: Maximum number of reported forms per file.
 _MOST_TOLD = 20
 
 
 def evasion(subject: Subject) -> Iterator[Finding]:
-    """What the change adds that looks for a runner, a sandbox or a sentinel, ends the process, or patches what tests."""
+    """Yield additions that look for a runner, a sandbox or a sentinel, end the process, or patch the test machinery."""
     strict = subject.contract.policy_pack in {"medium", "high"}
     for file in subject.files:
         if file.new is None:
@@ -79,7 +79,7 @@ def _by_name(file: ChangedFile) -> Iterator[Evasion]:
 
 
 def _shell(file: ChangedFile) -> Iterator[Evasion]:
-    """A script that runs tests, and no more says how they went."""
+    """Yield scripts that run tests and hide their result."""
     content = file.new or b""
     if not any(runner in content for runner in _RUNNERS):
         return
@@ -89,9 +89,9 @@ def _shell(file: ChangedFile) -> Iterator[Evasion]:
         if text.startswith(b"#"):
             continue
         if text.startswith(b"trap") and b"exit 0" in text:
-            yield Evasion(text, number, "ends in success whatever happened", Doubt.UNMISTAKABLE)
+            yield Evasion(text, number, "ends in success with any result", Doubt.UNMISTAKABLE)
         elif text in {b"exit 0", b"exit", b"true"} and text == last:
-            yield Evasion(text, number, "ends in success whatever happened before", Doubt.RARE)
+            yield Evasion(text, number, "ends in success after any result", Doubt.RARE)
         elif text.endswith((b"|| true", b"|| :", b"; true", b"|| exit 0")) and any(runner in text for runner in _RUNNERS):
             yield Evasion(text, number, "forgets that tests failed", Doubt.RARE)
         elif text == b"set +e":

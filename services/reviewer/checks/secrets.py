@@ -13,7 +13,7 @@ _SCANNER = SecretScanner()
 
 
 def secrets(subject: Subject) -> Iterator[Finding]:
-    """Blocking: a private key, or a token whose form says what it is, that no changed file held before. It is never quoted."""
+    """Yield blocking findings: new private keys, and new tokens with a recognisable form. They are never quoted."""
     before = EarlierValues(other.old or b"" for other in subject.files)
     for file in subject.files:
         content = file.new or b""

@@ -95,7 +95,7 @@ class _Places:
             self._in[path].sort(key=lambda case: case.checks)
 
     def take(self, path: bytes, lost: Body) -> bool:
-        """Whether ``lost`` of the file at ``path`` is still there, somewhere else or by another name."""
+        """Return whether ``lost`` of the file at ``path`` still exists elsewhere or under another name."""
         found = self._first(path, self._same[lost.text], lost) or self._first(path, self._named[lost.leaf], lost)
         if found is None:
             while self._in[path] and id(self._in[path][-1]) in self._taken:
@@ -111,7 +111,7 @@ class _Places:
         return False
 
     def take_checks(self, path: bytes, wanted: int) -> bool:
-        """Whether new tests of the file hold ``wanted`` checks that an old one lost: it was split."""
+        """Return whether new tests of the file have ``wanted`` checks that an old one lost: it was split."""
         free = [case for case in self._in[path][-_MOST_NAMED:] if id(case) not in self._taken and not case.skipped]
         if sum(case.checks for case in free) < wanted:
             return False
@@ -228,7 +228,7 @@ class _Strength:
 
 
 def counted_losses(old: bytes, new: bytes) -> Iterator[str]:
-    """What ``new`` seems to prove less than ``old``, in words. Crude: it is for what cannot be read by meaning."""
+    """Yield as text what ``new`` seems to prove less than ``old``. Crude: for files that cannot be parsed."""
     before, after = _strength(old), _strength(new)
     if after.cases < before.cases:
         yield f"{before.cases} test cases became {after.cases}"

@@ -1,1 +1,1 @@
-"""What a source file says by its syntax tree: its tests with what they check, and the forms that evade them. Pure."""
+"""Facts from a source file's syntax tree: its tests with their checks, and forms that evade them. Pure."""

@@ -151,7 +151,7 @@ def _at(node: Node, parent: Node, place: _Place, source: ParsedSource, *, looks:
             yield from _call(node, place, source, looks=looks)
         case "identifier" | "qualified_identifier" if source.cut(node, 20) in _AT_ONCE:
             if parent.type not in _NO_USES:
-                yield form_at(parent, source, "hands on what ends the process at once", Doubt.RARE)
+                yield form_at(parent, source, "passes on a function that ends the process at once", Doubt.RARE)
         case "preproc_def" | "preproc_function_def" | "preproc_call":
             yield from _preprocessor(node, source)
         case "declaration":
@@ -240,7 +240,7 @@ def _preprocessor(node: Node, source: ParsedSource) -> Iterator[Evasion]:
     elif (
         node.type != "preproc_call" and _NUMBERED.first(text) is None and _STANDS_IN.first(text.partition(b"/*")[0]) is not None
     ):
-        yield form_at(node, source, "hands on what ends the process at once", Doubt.RARE)
+        yield form_at(node, source, "passes on a function that ends the process at once", Doubt.RARE)
 
 
 def _conditions(source: ParsedSource) -> Iterator[Evasion]:

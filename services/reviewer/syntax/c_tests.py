@@ -38,7 +38,7 @@ _FALSE = frozenset({b"0", b"false", b"(0)", b"!1", b"0L"})
 _NOTHING = frozenset({b"", b"0", b"EXIT_SUCCESS", b"(0)", b"{}", b"false", b"nullptr", b"NULL"})
 _ALWAYS = BytesPattern(rb"\|\|\s*(?:1|true|!0)\s*(?:\)|\|\||$)|^\(\s*(?:1|true|!0)\s*\|\|")
 _ENDS = BytesPattern(rb"^(?:std::|::)?(?:_?exit|_Exit|quick_exit|abort|longjmp|terminate|pthread_exit|GTEST_SKIP)\b")
-#: What a file of tests says to the preprocessor that takes its checks away.
+#: Preprocessor directives in a test file that remove its checks.
 _SETTING = BytesPattern(
     rb"^#\s*(?:define\s+(?:NDEBUG|main|abort|exit|return|if|"
     + _MACRO
@@ -135,7 +135,7 @@ class CReader(Reader):
         return found
 
     def is_left_out(self, node: Node) -> bool:
-        """Whether it is what stands between ``#if 0`` and the next of its branches."""
+        """Return whether a node is between ``#if 0`` and the next branch."""
         if node.type != "preproc_if":
             return False
         condition = node.child_by_field_name("condition")

@@ -1,6 +1,6 @@
-"""Forms in source that evade a test run: they look for a runner, a sandbox or a sentinel, end the process, or patch what tests.
+"""Source forms that evade a test run: they look for a runner, a sandbox or a sentinel, end the process, or patch tests.
 
-Each form that is found has a key, so that what a file had before is told from what a change adds.
+Each form has a key, which distinguishes additions of a change from forms that the file had before.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
         if (visit := visits.get(node.type)) is not None
         for form in visit(node, around, source)
     )
-    # The same text is told once, in the words of the first.
+    # One text is reported once, with the message of the first form.
     places = {
         (form.line, form.key.removeprefix(form.words.encode())): form
         for form in reversed([*found, *(form for forms in _FORMS for form in forms(language, root, source))])
@@ -108,7 +108,7 @@ def _walk(root: Node, source: ParsedSource) -> Iterator[tuple[Node, _Around]]:
 
 
 def _strings(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    """What any language says in a text."""
+    """Yield forms in the text literals of any language."""
     text = source.cut(node, LONGEST)
     if _SANDBOX.first(text) is not None and b" " not in text.strip():
         yield form_at(node, source, "looks for the sandbox", Doubt.RARE)
@@ -157,7 +157,7 @@ def _python_import(node: Node, _around: _Around, source: ParsedSource) -> Iterat
 def _python_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
     target = source.cut(node.named_children[0], 200) if node.named_child_count else b""
     if _STATUS.first(target) is not None:
-        yield form_at(node, source, "sets what a test run comes to", Doubt.UNMISTAKABLE)
+        yield form_at(node, source, "sets the result of a test run", Doubt.UNMISTAKABLE)
     elif _PATCHED.first(target) is not None:
         yield form_at(node, source, "patches what tests rely on", Doubt.RARE)
 
@@ -228,7 +228,7 @@ def _javascript_assignment(node: Node, _around: _Around, source: ParsedSource) -
         yield form_at(node, source, "sets the exit code to success", Doubt.RARE)
 
 
-#: For the other languages: what a call, a macro or an attribute says, and where.
+#: For the other languages: names in a call, a macro or an attribute.
 _OTHERS: dict[str, tuple[BytesPattern, BytesPattern]] = {
     "go": (
         BytesPattern(rb"^testing\.Testing\(|^flag\.Lookup\(\"test\.|^strings\.HasSuffix\(os\.Args\[0\], *\"[./]test"),
@@ -274,7 +274,7 @@ _BUILD = BytesPattern(rb"^(?:cfg!\(debug_assertions|(?:std::)?env::current_exe\(
 _RUST_BUILD = BytesPattern(rb"\bdebug_assertions\b")
 _RUST_ATTRIBUTE = BytesPattern(rb"\bcfg(?:_attr)?\b.*\bnot\(\s*test\s*\)")
 _EQUALS = BytesPattern(rb"^\{?(?:return)?true;?\}?$")
-#: Functions that compare, by language: one that says yes to all is no comparison.
+#: Comparison functions by language: one that always accepts is no comparison.
 _COMPARING = {
     "go": frozenset({"Equal"}),
     "rust": frozenset({"eq"}),

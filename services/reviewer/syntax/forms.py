@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from gatewright.services.reviewer.syntax.language import ParsedSource, line_of
 
-#: Bytes of a form by which it is told from another one.
+#: Bytes of a form that identify it.
 LONGEST = 2000
 
 

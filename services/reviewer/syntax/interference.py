@@ -35,7 +35,7 @@ _HOOKS = BytesPattern(
     rb"|collection_modifyitems|ignore_collect|itemcollected|collect_file|pycollect_make(?:item|module)|generate_tests"
     rb"|fixture_setup|report_teststatus)"
 )
-#: Answers to ``==``, ``isinstance`` and ``in``: one that looks at nothing says yes to all.
+#: Implementations of ``==``, ``isinstance`` and ``in``: one that ignores its arguments always accepts.
 _COMPARING = frozenset({"__eq__", "__instancecheck__", "__contains__"})
 #: Values that are equal to what they are compared with.
 _EQUAL = BytesPattern(rb"^(?:unittest\.|mock\.)?mock\.ANY$|^pytest\.approx$|^(?:dirty_equals|hamcrest)(?:\.\w+)+$")
@@ -168,7 +168,7 @@ def _looks_for_runner(node: Node, source: ParsedSource) -> bool:
 
 
 def _spelled_name(node: Node, source: ParsedSource) -> Iterator[Evasion]:
-    """A name of a runner's, or of a test, that is put together from texts: neither of them says it."""
+    """Yield names of a runner or a test that are assembled from several texts."""
     if node.type == "subscript":
         whole = b"".join(source.cut(node, _LONG).split())
         text, reverse = whole.removesuffix(b"[::-1]").strip(b"\"'"), whole.endswith(b"[::-1]")
@@ -198,7 +198,7 @@ def _python_forms(place: _Placed, source: ParsedSource, names: Mapping[bytes, by
             yield form_at(node, source, "is equal to everything", Doubt.RARE)
     elif node.type == "function_definition":
         if _HOOKS.fullmatch(source.name_of(node).encode()):
-            yield form_at(node, source, "decides which tests are run, or what they come to", Doubt.RARE)
+            yield form_at(node, source, "decides which tests are run, or their results", Doubt.RARE)
         elif source.name_of(node) in _COMPARING and _is_equal_to_all(node, source):
             yield form_at(node, source, "is equal to everything", Doubt.RARE)
     elif node.type == "lambda" and _is_named_equal(place, source) and _is_equal_to_all(node, source):
@@ -311,7 +311,7 @@ def _is_equal_to_all(node: Node, source: ParsedSource) -> bool:
     ):
         return False
     if body.type == "block" and all(each.type in {"expression_statement", "comment"} for each in body.named_children):
-        return False  # a text that says what others are to do
+        return False  # a text with instructions for others
     words = {source.cut(each, 100) for each in _nodes(body) if each.type == "identifier"}
     return other not in words or _ANYTHING.fullmatch(b" ".join(text.split()).replace(b", ", b","))
 

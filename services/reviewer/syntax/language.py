@@ -1,7 +1,7 @@
-"""Tests found in a syntax tree by the words of a language: which functions are tests, which calls check, which skip.
+"""Finds tests in a syntax tree by a language's keywords: test functions, checking calls, skipping calls.
 
-One walk over the tree, without recursion, whatever its depth. What comes after a return, stands under a condition that is
-never true, or in an attempt whose failure is caught and forgotten, checks nothing.
+One walk over the tree, without recursion, at any depth. Code after a return, under a condition that is never true, or in an
+attempt whose failure is ignored, checks nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.services.reviewer.syntax.tests_model import Body, FileTests
 
 _NEVER = BytesPattern(rb"$^x")
 _HEARD = BytesPattern(rb"throw|raise|fail|assert|expect|done\(|reject")
-#: Calls that fail whatever they are given.
+#: Calls that fail with any arguments.
 _FAILS = BytesPattern(rb"(?i)(?:fail|fatal|error|panic|unreachable|flunk)\w*!?$")
 #: Bytes of a callee, a head, a condition that are looked at.
 _SHORT, _HEAD = 200, 4000
@@ -27,7 +27,7 @@ _MOST_LOOKED_AT = 300
 
 @dataclass(frozen=True)
 class ParsedSource:
-    """The bytes of a file, as its nodes have them: slices of what is there once."""
+    """The bytes of a file, as its nodes have them: slices of one buffer."""
 
     content: bytes
 

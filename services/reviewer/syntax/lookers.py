@@ -1,6 +1,6 @@
-"""Source of Go, Ruby or PHP that asks how it was started, or by what it is called, and holds the answer against tests' names.
+"""Source of Go, Ruby or PHP that inspects how it was started, or its name, and compares that with test names.
 
-Either half has honest uses: a program says its name, a command is called ``test``. Both in one function are refused.
+Either half has honest uses: a program prints its name, a command is called ``test``. Both in one function are refused.
 """
 
 from __future__ import annotations

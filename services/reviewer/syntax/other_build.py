@@ -1,8 +1,8 @@
-"""Python that is another one where it was started without ``-O``, as tests are. To ask is told; a result by it is refused.
+"""Python code that differs without ``-O``, as tests are started. A query is reported; a result that depends on it is refused.
 
-``__debug__`` has honest uses: what it guards looks at something, tells it, or raises. A value that is chosen by it makes what
-is tested another program than what people may run: by a conditional expression, by arithmetic or an index, by a ``return``
-below such a condition, by a name that is set there and read elsewhere, by a function that is there twice.
+``__debug__`` has honest uses: guarded code inspects, reports, or raises. A value selected by it makes the tested program
+another one than users may run: by a conditional expression, by arithmetic or an index, by a ``return`` below such a condition,
+by a name that is set there and read elsewhere, by a function that is defined twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHANGES_ALONE = BytesPattern(
     rb"(?:\.(?:append|extend|insert|update|clear|__setitem__|__setattr__)|\bsetattr)\(.*\)\s*is\s+None\b"
 )
 _TOLD = "may be another one in the build that is tested"
-_REFUSED = "comes to another result in the build that is tested"
+_REFUSED = "gives another result in the tested build"
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ class PythonReader(Reader):
         return not mentions_names(arguments) and callee.startswith(b"self.assert")
 
     def is_true(self, node: Node, depth: int = 0) -> bool:
-        """Whether an expression is true whatever the code under test does."""
+        """Return whether an expression is true regardless of the code under test."""
         inner = node.named_children
         match node.type:
             case "true":

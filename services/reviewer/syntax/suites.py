@@ -1,7 +1,7 @@
-"""Forms by which source meddles with the tests of one kind of suite: of Node, Go, Rust, the JVM, Ruby or PHP.
+"""Source forms that interfere with the tests of one kind of suite: Node, Go, Rust, the JVM, Ruby or PHP.
 
-Each is told by what it names: a matcher that is replaced, a value that is equal to all, the flags of a test binary, the words
-or frames of a runner. All are read from the text of one node of bounded size, so that a file is read in linear time.
+Each is recognised by what it names: a replaced matcher, a value equal to everything, the flags of a test binary, the words or
+frames of a runner. All are read from the text of one node of bounded size, so that a file is read in linear time.
 """
 
 from __future__ import annotations
@@ -194,8 +194,15 @@ _NODES: Mapping[str, frozenset[str]] = {
     "java": frozenset({"method_invocation", "object_creation_expression", "package_declaration", "assert_statement"}),
     "rust": frozenset({"call_expression", "macro_invocation", "binary_expression"}),
 }
-_FORMS: Mapping[str, _Forms] = {"javascript": _JAVASCRIPT, "go": _GO, "java": _JAVA, "rust": _RUST, "ruby": _RUBY, "php": _PHP}
-#: Whether any of them is in a text: nearly always none is, and one look says so.
+_FORMS: Mapping[str, _Forms] = {
+    "javascript": _JAVASCRIPT,
+    "go": _GO,
+    "java": _JAVA,
+    "rust": _RUST,
+    "ruby": _RUBY,
+    "php": _PHP,
+}
+#: Whether a text contains any of them: nearly always none, which one search shows.
 _ANY_FORM = {family: BytesPattern.either(form for form, _ in forms) for family, forms in _FORMS.items()}
 #: A name that is asked for alone, and is an error where there is no runner.
 _BARE = BytesPattern(rb"^" + _GLOBAL + rb";?$")

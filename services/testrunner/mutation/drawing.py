@@ -62,7 +62,7 @@ _ANSWERS = msgspec.msgpack.Decoder(DrawingResult)
 
 
 def answer_in(data: bytes) -> DrawingResult:
-    """What the child said."""
+    """Return the child's result."""
     return _ANSWERS.decode(data)
 
 

@@ -113,7 +113,7 @@ OPPOSITES: Final[Mapping[bytes, bytes]] = {
     b"TRUE": b"FALSE",
     b"FALSE": b"TRUE",
 }
-#: Calls that write for people: no test looks at what they say.
+#: Calls that print for people: no test checks their text.
 LOGS: Final = BytesPattern(
     rb"(?i)(?:(?:self|cls|this)\.)?_*(?:log|logs|logger|logging|console|warnings|tracing|slog|structlog)(?:[.:]+\w+)*!?"
     rb"|(?:fmt|system\.out|system\.err)\.print\w*|e?print(?:ln)?!?|puts|pprint|dbg!|echo|nslog"

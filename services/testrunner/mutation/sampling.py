@@ -112,7 +112,7 @@ class CandidateSample:
         question = DrawingRequest(patch, contents, self._seed, self._bounds.most_mutants)
         try:
             answer = answer_in(await self._judge.ask(msgspec.msgpack.encode(question)))
-        except GatewrightError as error:  # whatever keeps the child from answering: the tests themselves have not failed
+        except GatewrightError as error:  # the child gave no answer: the tests themselves have not failed
             self._trouble = f"the mutants could not be drawn: {error.message}"
             return
         self._answer = answer
@@ -141,9 +141,16 @@ class CandidateSample:
             self._trouble = _ALONE
 
     async def tried(self, preparing: asyncio.Task[None], seconds: float, progress: Callable[[], None]) -> MutationSample:
-        """What came of it; ``seconds`` is what the command took. ``progress`` is called after each mutant.
+        """Try the mutants.
 
-        1. those whose line tests run, by these tests  2. the others, by all tests  3. what survived some tests, by all of them.
+        1. Those whose line tests run, by these tests.
+        2. The others, by all tests.
+        3. Survivors of some tests, by all of them.
+
+        Args:
+            preparing: the preparation in progress.
+            seconds: duration of the command.
+            progress: called after each mutant.
         """
         begun = time.monotonic()
         allowed = max(self._bounds.time_share * seconds, self._bounds.least_seconds)
@@ -202,7 +209,7 @@ class CandidateSample:
         return () if "" in touching else tuple(sorted(touching))
 
     async def _try(self, number: int, drawn: Drawn, only: tuple[str, ...]) -> bool:
-        """False when it did not come to an end in time: then nothing is known."""
+        """Return False when it did not end in time: then nothing is known."""
         left = self._end - time.monotonic()
         if left <= 0:
             return False
@@ -256,10 +263,10 @@ class CandidateSample:
 
 
 def outcome_of(completed: Completed | None, told: Told, only: Sequence[str]) -> _Outcome:
-    """What a run with a mutant shows. ``completed`` is None when it was ended because a test had failed.
+    """Return the result of a run with a mutant. ``completed`` is None when it was ended because a test had failed.
 
     Killed: a test failed, or the process ended before its tests did. Survived: all of them passed. Anything else (it cannot be
-    compiled or imported, no test ran, a check beside the tests failed) says nothing about the tests.
+    compiled or imported, no test ran, a check beside the tests failed) is no result.
     """
     if completed is None or "failed" in told.outcomes.values():
         return "killed"

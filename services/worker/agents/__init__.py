@@ -1,1 +1,1 @@
-"""Coding agents as programs in a box: started, talked to, followed, ended. What they say is never believed."""
+"""Coding agents as programs in a sandbox: start, conversation, observation, end. Their claims are never trusted."""

@@ -1,4 +1,4 @@
-"""The box that an agent works in: walls, a new home, the workspace, and one door, behind which is the model gateway."""
+"""The sandbox of an agent: a new home, the workspace, and one socket, which leads to the model gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOME: Final = "@HOME@"
 
 
 class Gateway(Protocol):
-    """What answers at the door."""
+    """Server behind the sandbox's socket."""
 
     def serving(self, listening: socket.socket) -> AbstractAsyncContextManager[Any]:
         """Answer what connects to ``listening`` while the context is open."""

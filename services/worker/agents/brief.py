@@ -1,7 +1,7 @@
-"""Makes the order of a worker from its contract, what the previous attempt left, and what people said.
+"""Builds a worker's prompt from its contract, the remains of the previous attempt, and comments of people.
 
-Text of the repository, of people and of earlier attempts stands behind fences. A recorded run is played with the version of the
-order that it was recorded with (``recorded_brief.py``).
+Text of the repository, of people and of earlier attempts is fenced. A recorded run is replayed with the prompt version that it
+was recorded with (``recorded_brief.py``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The session of an agent from one round to the next: what is resumed, where its files lie meanwhile, what is kept of it.
+"""The session of an agent across rounds: what is resumed, where its files are stored meanwhile, what is kept of it.
 
-What cannot be resumed or kept is told as a problem, which stands in the evidence; the agent then has a fresh session, and the
-order says all that it needs.
+A session that cannot be resumed or kept is reported as a problem in the evidence; the agent then gets a new session, and the
+prompt contains everything that it needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_WRITING: Final = 3.0
 
 
 class CarriedSession:
-    """Of one task of ``agent``. ``tell`` is told why a session could not be carried on."""
+    """Session of one task of ``agent``. Problems with it are reported as events."""
 
     def __init__(self, agent: InstalledAgent, scanner: SecretScanner, tell: Tell) -> None:
         self._agent = agent
@@ -72,9 +72,9 @@ class CarriedSession:
         return self._folders
 
     async def written(self) -> None:
-        """Return once the agent writes no more of its session down, after three seconds at most.
+        """Wait until the agent has finished writing its session files, for at most three seconds.
 
-        Some write the last of what was said when the turn is long over, and forget it when they are told to go.
+        Some agents write the last messages long after the turn, and lose them when they are ended.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_MOST_WRITING):

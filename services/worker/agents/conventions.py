@@ -109,7 +109,7 @@ async def restore_conventions(mirror: Mirror, baseline: str, tree: str, contract
 
 
 def restored_block(paths: Sequence[str]) -> tuple[str, ...]:
-    """What an order says of conventions that were put back; nothing where none was."""
+    """Return the prompt's block about restored convention files; empty without one."""
     return (fence_text("files of the refused change that are again as they were", "\n".join(paths)),) if paths else ()
 
 

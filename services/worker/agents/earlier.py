@@ -14,7 +14,7 @@ from gatewright.models.cassettes.measured import without_measures
 from gatewright.rules.rounds import DIFF_OBJECTIVE, PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE, TESTS_OBJECTIVE
 from gatewright.tasks.earlier_round import left_by
 
-#: Characters of what an earlier round left that are told.
+#: Maximum characters of an earlier round's remains in a prompt.
 _QUOTED: Final = 8_000
 _VIOLATIONS: Final = 100
 
@@ -107,6 +107,6 @@ async def _tests(report: TestReport, artifacts: ArtifactPort) -> str:
                 output = (await artifacts.get(uri)).decode("utf-8", "replace") if uri else ""
             except (ArtifactError, MalformedError):
                 continue
-            # The end of it says what failed. The same failure is told in the same words: how long it took is none of them.
+            # The end shows the failure. Equal failures give equal text: durations are left out.
             parts.append(without_measures(output[-_QUOTED // (2 * len(failed)) :]))
     return "\n".join(parts)[: 2 * _QUOTED]

@@ -1,4 +1,4 @@
-"""Tells those who look on, while an agent works, what its task has used of models and time, by the gateway's count."""
+"""Reports to observers, while an agent works, its task's usage of models and time, as counted by the gateway."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS: Final = 2.0
 async def tell_usage(
     usage: Callable[[], Usage], budget: Budget | None, limit: float, tell: TellLive, *, every: float = _SECONDS
 ) -> AsyncIterator[None]:
-    """While the body runs, tell what ``usage`` says every so many seconds. ``limit``: the seconds that the body may take."""
+    """Report ``usage`` every ``every`` seconds while the body runs. ``limit``: the seconds that the body may take."""
     telling = asyncio.create_task(_keep_telling(usage, budget or Budget(), limit, tell, every))
     try:
         yield

@@ -9,7 +9,7 @@ from gatewright.git.mirror import Mirror
 
 
 def masking(masked: Iterable[str]) -> Callable[[bytes], bool]:
-    """Whether a path is, or lies in a folder, of one of these names, in any case."""
+    """Return a test for paths that have one of these names, or are below one, case-insensitively."""
     names = {name.encode().lower() for name in masked}
     return lambda path: not names.isdisjoint(path.lower().split(b"/"))
 

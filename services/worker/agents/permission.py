@@ -17,10 +17,10 @@ What = Literal["command", "other", "network", "edit", "read"]
 
 
 def may(what: What, order: AgentOrder) -> bool:
-    """Whether ``order`` lets an agent that asks have ``what``.
+    """Return whether ``order`` permits ``what`` on request.
 
-    ``deny`` forbids commands. ``never`` asks no person: the box is the boundary, and an agent that asks may run there what
-    other agents run unasked. ``untrusted`` wants a person for each command, and ``on-request`` an approval, which the
+    ``deny`` forbids commands. ``never`` asks no person: the sandbox is the boundary, and an agent that asks may run what other
+    agents run without asking. ``untrusted`` requires a person for each command, and ``on-request`` an approval, which the
     operator may have given beforehand.
     """
     if what == "read":
@@ -53,10 +53,10 @@ _WANTS_APPROVAL: Final = frozenset({"on-request", "untrusted"})
 
 
 async def leave_for(what: What, subject: str, order: AgentOrder, *, open_turn: bool) -> tuple[bool, By, str]:
-    """Whether the agent gets what it asks for, who said so, and the person's name.
+    """Return whether the agent gets permission, by whose authority, and the person's name.
 
-    A person is asked for nothing but commands, where the contract wants them approved and leaves them open, while a turn of
-    our session is under way (``open_turn``); and can give nothing that the contract does not leave open.
+    A person is asked only about commands, where the contract requires approval, during a turn of this session (``open_turn``).
+    The person can permit nothing beyond the contract.
     """
     if may(what, order):
         return open_turn, "contract", ""

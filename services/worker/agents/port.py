@@ -29,7 +29,7 @@ class AgentStarted(Document, tag="started", tag_field="event"):
 
 
 class AgentText(Document, tag="text", tag_field="event"):
-    """A message that the agent is saying, as far as it came. For those who look on: it is not recorded."""
+    """An unfinished message of the agent so far. For observers: it is not recorded."""
 
     text: str
 
@@ -41,14 +41,14 @@ class AgentMessage(Document, tag="message", tag_field="event"):
 
 
 class AgentCommand(Document, tag="command", tag_field="event"):
-    """A command that the agent says it runs; ``exit_code`` once it says that it ended."""
+    """A command that the agent reports; ``exit_code`` once it reports the end."""
 
     command: str
     exit_code: int | None = None
 
 
 class AgentFileChange(Document, tag="file_change", tag_field="event"):
-    """Files that the agent says it wrote."""
+    """Files that the agent reports as written."""
 
     paths: tuple[str, ...]
 
@@ -135,7 +135,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class AgentEnd:
-    """How a conversation ended, by what the agent said. ``text`` are its last words, ``session`` what could be resumed."""
+    """End of a conversation, as reported by the agent. ``text`` is its last message, ``session`` what could be resumed."""
 
     how: HowEnded
     text: str = ""

@@ -1,8 +1,8 @@
-"""A coding agent that is a plain program: it reads one order, edits files, and ends. Its exit code says whether it succeeded.
+"""A coding agent that is a plain program: it reads one prompt, edits files, and ends. Its exit code decides.
 
-The order is where the arguments of its entry want it: ``@PROMPT@`` is the text, ``@PROMPT_FILE@`` a file that holds it. Without
-either it is the program's standard input. What the program prints is recorded as its words. It asks no questions: the box is
-all that holds it.
+The arguments of its entry place the prompt: ``@PROMPT@`` is the text, ``@PROMPT_FILE@`` a file with it. Without either it is
+the program's standard input. The program's output is recorded as its messages. It makes no requests: only the sandbox limits
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROMPT_FILE: Final = "@PROMPT_FILE@"
 #: In the program's home.
 _ORDER: Final = "order.md"
 _MARK: Final = "gatewright-exit"
-#: Its words: what the program reads, then the program. The last line is the shell's, whatever the program prints.
+#: Its words: the program's input, then the program. The last line is the shell's, after any output of the program.
 _SCRIPT: Final = f'input=$1; shift; "$@" <"$input"; printf "\\n{_MARK} %d\\n" $?'
 _EXIT: Final = re.compile(_MARK + r" ([0-9]{1,3})")  # noqa: TID251 - linear: anchored
 #: Linux takes 131,072 bytes for one argument.

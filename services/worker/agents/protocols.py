@@ -1,4 +1,4 @@
-"""The ways of talking to agents, by the name that an entry of ``agents.json`` says."""
+"""Protocols of agents, by the name in an entry of ``agents.json``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def protocol_of(agent: InstalledAgent) -> AgentProtocol:
 
 
 def launch_of(agent: InstalledAgent, protocol: AgentProtocol, order: AgentOrder) -> Launch:
-    """How the agent is started: as its protocol says, and as its entry says beyond it."""
+    """Return how the agent is started: by its protocol, and by additions of its entry."""
     launch, entry = protocol.launch(order), agent.entry
 
     def filled(text: str) -> str:

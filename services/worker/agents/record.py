@@ -1,4 +1,4 @@
-"""What is kept of a conversation with an agent: its words, as it said them. Claims, all of it."""
+"""Record of a conversation with an agent: its messages, unchanged. All of them are claims."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AgentRecord:
         self._bytes = 0
 
     def tell(self, event: AgentEvent) -> None:
-        """One more event; a message that is still being said is none."""
+        """Record one more event, except an unfinished message."""
         if isinstance(event, AgentText):
             return
         if isinstance(event, AgentStarted):
@@ -66,7 +66,7 @@ class AgentRecord:
         }
 
     def refused(self) -> tuple[RefusedQuestion, ...]:
-        """What the agent asked leave for without a person being asked, each kind once."""
+        """Return the permission requests decided without a person, each kind once."""
         return tuple(dict.fromkeys(refused_questions(self._events)))
 
     def _transcript(self) -> str:
@@ -87,7 +87,7 @@ _REFUSALS: Final = {"secret": "secret_found", "too_long": "agent_question_unread
 
 
 def refused_questions(events: Iterable[AgentEvent]) -> Iterator[RefusedQuestion]:
-    """What an agent asked leave for without a person being asked, without the words of it: they may hold the secret."""
+    """Yield permission requests decided without a person, without their text, which may contain the secret."""
     for event in events:
         if isinstance(event, AgentPermission) and event.by in _REFUSALS:
             words = f"an agent asked leave for a {event.asked}: {_UNASKED[event.by]}; the agent was refused it"
@@ -117,6 +117,6 @@ def in_words(event: AgentEvent) -> str:
 
 
 def event_name(event: AgentEvent) -> Event:
-    """What an event is called where it is told."""
+    """Return the name of an event in live reports."""
     name: Event = read_json(msgspec.json.encode(event))["event"]
     return name

@@ -19,7 +19,7 @@ from gatewright.sandbox import DOOR_PORT
 from gatewright.services.worker.agents.earlier import EarlierRound
 
 _PATHS: Final = 50
-#: Characters of the patch of an earlier round that are told.
+#: Maximum characters of an earlier round's patch.
 _PATCH: Final = 60_000
 
 _REFUSED: Final = "The round before attempt {attempt} was refused; what was found stands below."
@@ -63,10 +63,10 @@ def recorded_brief(
     memory: CanonicalMemory | None = None,
     asks: bool = False,
 ) -> Prompt:
-    """The whole order, for an agent (``workspace``) or a model (``files``). Raises PromptsError.
+    """Return the whole prompt, for an agent (``workspace``) or a model (``files``). Raises PromptsError.
 
-    ``earlier`` is the round before, None for the first; ``data`` are further blocks behind fences; ``memory`` is what
-    is told of earlier runs. ``asks``: people are asked what the task writes into the file that is reserved for that.
+    ``earlier`` is the round before, None for the first; ``data`` are further fenced blocks; ``memory`` is the memory of earlier
+    runs. ``asks``: the task's questions in the reserved file are forwarded to people.
     """
     rules = _rules(contract) if form == "workspace" else ()
     decisions = [rule.format(directory=directory) for rule in rules]
@@ -82,7 +82,7 @@ def recorded_brief(
 
 
 def _answers(contract: TaskContract) -> Sequence[str]:
-    """What people have said to questions of this run; it is data, too: the order is the contract's."""
+    """Return the answers of people to questions of this run. They are data, too: only the contract gives orders."""
     said = contract.questions.answers if contract.questions is not None else ()
     lines = [
         f"Asked: {each.question}\nGuessed: {each.best_guess}\n"
@@ -113,7 +113,7 @@ def _rules(contract: TaskContract) -> Sequence[str]:
 
 
 def recorded_out_of_scope(paths: Sequence[bytes]) -> str:
-    """What an agent is told, once, that wrote where it may not."""
+    """Return the single message to an agent that wrote outside its scope."""
     named = "\n".join(f"- {display(path)}" for path in paths[:_PATHS])
     return (
         f"These files lie outside the paths that you may change:\n{named}\nPut each of them back as it was (remove it where it "

@@ -1,8 +1,8 @@
-"""The state of an agent's session between two rounds: the files of its home in which it keeps what was said, as one artifact.
+"""State of an agent's session between two rounds: the files of its home with the conversation, as one artifact.
 
-Any worker can lay it out in a new home and have the agent go on. It was written by the agent, so it is hostile: it is read when
-the agent is dead, no link is followed, sizes are bounded, what looks like a secret is not kept; and it is checked again before
-it is laid out. Configuration is never part of it: only the places that ``session_files`` of the agent's entry names are.
+Any worker can restore it in a new home and let the agent continue. The agent wrote it, so it is hostile: it is read when the
+agent is dead, no link is followed, sizes are bounded, suspected secrets are dropped; and it is checked again before it is
+restored. Configuration is never part of it: only the paths in ``session_files`` of the agent's entry are.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _read(name: str, folder: int) -> bytes:
 def _name(path: Path) -> str:
     name = path.as_posix()
     if len(name) > _MOST_NAME or not name.isprintable():
-        raise SessionNotKeptError("a file of it has no name that can be told")
+        raise SessionNotKeptError("a file of it has an unusable name")
     return name
 
 

@@ -1,4 +1,4 @@
-"""Tells what an agent reports as events: cut where it is long, ended where it is endless."""
+"""Reports an agent's activity as events: truncated if long, ended if endless."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MAX_MESSAGE: Final = 16_384
 MAX_MESSAGES: Final = 2_000_000
 MAX_QUOTE: Final = 2_000
 _MAX_PATHS: Final = 100
-#: Between two looks at a message that is still being said.
+#: Seconds between two checks of an unfinished message.
 _TEXT_SECONDS: Final = 0.5
 
 
 def word(said: object) -> str:
-    """What an agent sends where its protocol has one of several words: empty for anything that is no text."""
+    """Return a keyword from an agent's message: empty for anything that is no text."""
     return said if isinstance(said, str) else ""
 
 
@@ -45,7 +45,7 @@ def quote_text(text: object, most: int = MAX_QUOTE) -> str:
 
 
 class AgentReporter:
-    """``directory`` is the workspace as the agent names it: paths below it are told without it."""
+    """``directory`` is the workspace as the agent names it: paths below it are reported relative to it."""
 
     def __init__(self, tell: Tell, directory: str) -> None:
         self._tell = tell
@@ -73,7 +73,7 @@ class AgentReporter:
             self._event(AgentMessage(text=words))
 
     def text(self, said: Callable[[], str]) -> None:
-        """A message that is being said: what came of it so far is told now and then, without a word that may not be whole."""
+        """Report an unfinished message now and then, without a last word that may be incomplete."""
         now = time.monotonic()
         if now - self._text_told < _TEXT_SECONDS:
             return
@@ -84,12 +84,12 @@ class AgentReporter:
             self._tell(AgentText(text=whole))
 
     def command(self, command: object, exit_code: object = None) -> None:
-        """A command that the agent says it runs, or has run."""
+        """Report a command that the agent runs, or has run."""
         code = exit_code if type(exit_code) is int and abs(exit_code) < 1 << 31 else None
         self._event(AgentCommand(command=quote_text(command), exit_code=code))
 
     def files(self, paths: Iterable[object]) -> None:
-        """Files that the agent says it wrote."""
+        """Report files that the agent wrote."""
         named = tuple(dict.fromkeys(self._below(path) for path in paths if isinstance(path, str)))[:_MAX_PATHS]
         if named:
             self._event(AgentFileChange(paths=named))
@@ -103,7 +103,7 @@ class AgentReporter:
         by: By = "contract",
         person: str = "",
     ) -> None:
-        """A question and its answer. These are told whatever else was."""
+        """Report a request and its answer. These are always reported."""
         said = AgentPermission(
             asked=asked, subject=quote_text(subject), answer=answer, offered=offered, by=by, person=quote_text(person, 300)
         )
@@ -115,7 +115,7 @@ class AgentReporter:
             self._event(AgentUsage(input_tokens=min(input_tokens, 1 << 53), output_tokens=min(output_tokens, 1 << 53)))
 
     def problem(self, message: object) -> None:
-        """What the agent, or the talk with it, has to complain about."""
+        """Report a problem of the agent, or of the conversation with it."""
         self._event(AgentProblem(message=quote_text(message) or "the agent complains without words"))
 
     def _event(self, event: AgentEvent) -> None:

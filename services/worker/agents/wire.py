@@ -97,7 +97,7 @@ class JsonLines:
                 return None
             self._left -= len(data)
             if self._left < 0:
-                raise AgentWireError("the agent says more than is read of one")
+                raise AgentWireError("the agent sent more than is read of one")
             self._buffer += data
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -109,7 +109,7 @@ class JsonLines:
             async with asyncio.timeout(self._silence):
                 return await self._session.read()
         except TimeoutError as error:
-            raise AgentWireError(f"the agent said nothing for {self._silence:g} s", code="agent_silent") from error
+            raise AgentWireError(f"the agent sent nothing for {self._silence:g} s", code="agent_silent") from error
 
 
 def _is_banner(line: bytes) -> bool:
@@ -130,9 +130,9 @@ def _object(line: bytes) -> dict[str, object]:
     try:
         found = read_json(line)
     except UnreadableDocumentError as error:
-        raise AgentWireError(f"the agent says what is no JSON: {_shorten(line)}") from error
+        raise AgentWireError(f"the agent sent invalid JSON: {_shorten(line)}") from error
     if not isinstance(found, dict):
-        raise AgentWireError(f"the agent says what is no JSON object: {_shorten(line)}")
+        raise AgentWireError(f"the agent sent no JSON object: {_shorten(line)}")
     return found
 
 

@@ -1,11 +1,11 @@
-"""Lets a coding agent make the change, in a box whose only door is the model gateway, and reads what it did from the files.
+"""Lets a coding agent make the change, in a sandbox connected only to the model gateway, and reads the result from the files.
 
-1. Which agent, which model, what it may use; it must have been probed, and the key be there, before anything is started.
-2. A workspace without the configuration that agents obey: of the baseline, in a further round with the change that the round
-   before made; where the agent's entry says so, the agent goes on with its session.
-3. The agent is told the contract in words, and its questions are answered by the contract. What it wrote outside the scope
-   it is told once.
-4. The box is killed, whatever the agent says of its work. Only then the files are read.
+1. Select agent, model and permissions. The agent must have been probed, and the key must exist, before anything starts.
+2. Prepare a workspace without configuration that agents obey: of the baseline, in a further round with the previous round's
+   change. If the agent's entry permits that, the agent continues its session.
+3. The agent receives the contract as text, and the contract decides its permission requests. It gets one message about writes
+   outside the scope.
+4. The sandbox is killed, regardless of the agent's own report. Only then the files are read.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from gatewright.workspace.workspace import PATH_INSIDE, Workspace
 _KILLED: Final = 137
 #: Beyond the time limit, for an agent that is asked to stop.
 _STOP_SECONDS: Final = 5.0
-#: Of a message that is still being said, the last characters are shown.
+#: Of an unfinished message, the last characters are shown.
 _TEXT_SHOWN: Final = 400
 #: Characters of the agent's own words that a failure quotes.
 _QUOTED: Final = 300
@@ -81,8 +81,9 @@ _QUOTED: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class AgentHost:
-    """What a worker knows of agents: the operator's policies, the folders of the installations, the walls, and what the probe
-    found of each agent (``admissions``). With ``playback`` no model is asked: what was recorded is played."""
+    """A worker's data about agents: the operator's policies, the installation folders, the sandbox, and each agent's probe
+    result (``admissions``). With ``playback`` no model is called: recorded answers are replayed.
+    """
 
     agents: AgentsPolicy
     models: LoadedModels
@@ -120,14 +121,14 @@ class AgentExecutor:
         self._scanner = scanner
 
     async def execute(self, job: Job) -> ExecutionResult:
-        """See ``ChangeExecutor``. What the agent said is kept in ``job.kept``, however it ends.
+        """See ``ChangeExecutor``. The agent's messages are kept in ``job.kept``, however it ends.
 
         Raises what ``AgentChoice.choose`` does, and DeniedError (``special_file``), MalformedError (``model_unknown``),
         ConfigurationError (``model_key_missing``), BudgetError, SandboxError.
         """
         sandbox = self._host.sandbox
         if sandbox is None:
-            words = "agents are not started without walls; let the policy say sandbox: bubblewrap"
+            words = "agents are not started without a sandbox; set sandbox: bubblewrap in the policy"
             return ExecutionResult(failure=ExecutionFailure("sandbox_unavailable", words, blocked=True))
         tree, earlier = await begin_at(job.mirror, job.baseline, await earlier_round(job.contract, job.artifacts))
         try:
@@ -347,7 +348,7 @@ class _Work:
 
 
 class _OutOfScope:
-    """Says to the agent, once, what it wrote outside the scope. The gate is what refuses it."""
+    """Sends the agent one message about writes outside the scope. The gate refuses them."""
 
     def __init__(self, job: Job, workspace: Workspace, work: _Work) -> None:
         self._job = job
@@ -357,7 +358,7 @@ class _OutOfScope:
         self._told = False
 
     async def told_once(self) -> str | None:
-        """The words, None when there is nothing to say any more."""
+        """Return the message, None when it was sent already."""
         if self._told:
             return None
         self._told = True

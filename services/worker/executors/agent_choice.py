@@ -92,7 +92,7 @@ class AgentChoice:
 
 
 def _none_of_them(faults: list[GatewrightError]) -> GatewrightError:
-    """One error for all: of the agents that are here, if there are any; an operator cannot mend what is not installed first."""
+    """Return one error for all: of the installed agents, if there are any, since those can be fixed without an installation."""
     here = [fault for fault in faults if fault.reason != NOT_INSTALLED]
     words = "; ".join(dict.fromkeys(fault.message for fault in here or faults))
     if not here:

@@ -1,6 +1,6 @@
-"""The file by which a command, an agent or a model says what it could not tell: taken out of the change, and read as data.
+"""The file in which a command, an agent or a model asks questions: removed from the change, and treated as data.
 
-Where the repository has a file of that name itself, it is a file like any other, and nothing can be asked by it.
+If the repository itself has a file of that name, it is an ordinary file, and no question can be asked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NO_FILE = BlockedFile()
 
 @dataclass(frozen=True, slots=True)
 class ToldBlocks:
-    """What the file says, and what of it was refused."""
+    """Questions in the file, and the refused ones."""
 
     blocked: tuple[Blocked, ...] = ()
     refused: tuple[RefusedQuestion, ...] = ()
@@ -59,12 +59,12 @@ class ToldBlocks:
 
 
 async def may_ask(contract: TaskContract, mirror: Mirror, baseline: str) -> bool:
-    """Whether people are asked what a task of this contract writes into the file. Raises GitError."""
+    """Return whether the questions of a task under this contract are forwarded to people. Raises GitError."""
     return contract.questions is not None and not await is_tracked(mirror, baseline)
 
 
 async def is_tracked(mirror: Mirror, baseline: str) -> bool:
-    """Whether the name is taken by a file, or a folder, of the repository. Raises GitError."""
+    """Return whether the repository has a file or folder of that name. Raises GitError."""
     return bool(await mirror.files(baseline, (BLOCKED_NAME,)))
 
 
@@ -142,7 +142,7 @@ def _documents(content: bytes) -> Iterable[Any]:
 
 
 def _block(document: Any, task_id: str, now: datetime) -> Blocked:
-    """Who asks, and since when, is not for the document to say. Raises MalformedError."""
+    """Decode a question; its author and time are set here. Raises MalformedError."""
     said = {**document, "session": task_id, "blocked_at": timestamp(now)} if isinstance(document, dict) else document
     block = codec.decode(msgspec.json.encode(said), Blocked)
     refuse_illegal(block)

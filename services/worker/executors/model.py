@@ -118,7 +118,7 @@ async def _files(job: Job) -> list[str]:
 
 
 class _Reply(NamedTuple):
-    """The text of a reply, and what the model says where it declines."""
+    """The text of a reply, and the model's reason where it declines."""
 
     text: str
     refusal: str

@@ -59,5 +59,5 @@ def _played_brief(playing: Cassette) -> int:
 
 
 def kept_calls(gateway: ModelGateway, scanner: SecretScanner) -> dict[str, bytes]:
-    """The artifacts that say which calls were made, and what was said. Runs long: use a thread."""
+    """Return the artifacts with the calls and their content. Slow: use a thread."""
     return {CALLS: gateway.records.as_jsonl(), CASSETTE: gateway.recording.as_jsonl(scanner)}

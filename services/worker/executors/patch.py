@@ -1,4 +1,4 @@
-"""Hands over a patch that came with the request, unchanged, once it is known to apply to the baseline."""
+"""Submits a patch that came with the request, unchanged, after checking that it applies to the baseline."""
 
 from __future__ import annotations
 

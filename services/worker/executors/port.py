@@ -22,10 +22,9 @@ from gatewright.tasks.questions import AskPublisher, refuse_question
 class Job:
     """``answer`` is the executor's entry for this attempt: a command line, or the name of an input artifact.
 
-    ``baseline`` is a commit id that ``mirror`` holds. ``spend`` is told what was used since the last call, as soon as that is
-    known; it raises BudgetError when that is more than there is, and the job is cancelled.
-    ``kept``: what is to be kept as artifacts however the job ends. ``tell`` is given what an agent reports, as it does;
-    ``ask`` puts a question of it to the publisher of the run.
+    ``baseline`` is a commit id that ``mirror`` has. ``spend`` receives the usage since the last call, as soon as it is known;
+    it raises BudgetError when the budget is exceeded, and the job is cancelled. ``kept``: artifacts to keep however the job
+    ends. Live reports go to observers; ``ask`` sends a question to the publisher of the run.
     """
 
     contract: TaskContract
@@ -50,12 +49,11 @@ class ExecutionFailure:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What came of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
+    """Result of a job. ``tree`` is the baseline with the change; ``patch`` leads to it, empty for no change.
 
     ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
-    ``environment`` is what commands saw of the host, ``blocked`` the file that says what could not be told. ``refused``:
-    questions of an agent that no person was asked. ``left_out``: files of tools that are not
-    part of the change.
+    ``environment`` describes what commands saw of the host, ``blocked`` is the file of questions. ``refused``: permission
+    requests decided without a person. ``left_out``: files of tools that are not part of the change.
     """
 
     tree: str = ""

@@ -29,11 +29,12 @@ class ReplyExecutor:
 
 
 async def change_of(job: Job, reply: bytes) -> ExecutionResult:
-    """The files of ``reply``, written over the baseline, without the one that says what could not be told.
+    """Apply the files of ``reply`` to the baseline, without the file of questions.
 
-    Raises ExtractionError.
+    Raises:
+        ExtractionError: the reply cannot be parsed.
     """
-    # In a thread: a long reply must not keep the process from saying that it is at work.
+    # In a thread: a long reply must not block the process's heartbeats.
     extraction = await asyncio.to_thread(extract, reply)
     paths = tuple(path for path, _ in extraction.files)
     modes = {entry.path: entry.mode for entry in await job.mirror.files(job.baseline, paths)}

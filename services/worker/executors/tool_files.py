@@ -1,13 +1,13 @@
 """Files that tools leave in a workspace: left out of the change, counted, and named in the result.
 
-A new file is left out when all of this holds. Whatever is left out is in no tree, so that it can hide nothing from a gate.
+A new file is left out when all of these hold. No tree contains it, so that it can hide nothing from a gate.
 
-1. The baseline does not track it. A file that the baseline has is a change like any other.
-2. It lies outside the contract's scope. A file within is for the gates and for people.
-3. A ``.gitignore`` of the baseline ignores it, or its name is that of a known cache. What a change writes into a
-   ``.gitignore`` has no effect on that change.
+1. The baseline does not track it. A file of the baseline is a change like any other.
+2. It is outside the contract's scope. A file inside is for the gates and for people.
+3. A ``.gitignore`` of the baseline ignores it, or it has the name of a known cache. Additions to a ``.gitignore`` in a change
+   have no effect on that change.
 
-A ``.git`` at the top is left out as well: no tree can hold it.
+A ``.git`` at the top is left out as well: no tree can contain it.
 """
 
 from __future__ import annotations

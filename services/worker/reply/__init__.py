@@ -1,1 +1,1 @@
-"""Files out of a model's text reply: scan it into blocks, find their names, refuse what cannot be told apart."""
+"""Extracts files from a model's text reply: splits it into blocks, finds their names, refuses ambiguous ones."""

@@ -32,8 +32,8 @@ class UnclosedError(ExtractionError):
 class Fence:
     """A fenced block. ``line`` is the number of its opening line, ``words`` the paragraph before it, last line last.
 
-    ``header`` is the path of a header line directly before it; ``adjoining`` says that nothing but blank lines stands between
-    it and the block before.
+    ``header`` is the path of a header line directly before it; ``adjoining``: only blank lines separate it from the block
+    before.
     """
 
     line: int
@@ -151,7 +151,7 @@ class _Scanner:
         self._add(section, end)
 
     def _refuse_open_fence(self, section: Section, *, followed: bool) -> None:
-        """A header inside an open fence may be the file's own text: then it cannot be said where the file ends."""
+        """Refuse a header inside an open fence: it may be the file's own text, so the file's end is ambiguous."""
         opening: _Opening | None = None
         for line in section.content:
             if opening is None:

@@ -1,8 +1,8 @@
-"""The files of a model's reply (the output rules of CHORUS, rule O): each whole, each with exactly one name.
+"""The files of a model's reply (the output rules of CHORUS, rule O): each complete, each with exactly one name.
 
-Four forms are read: a fenced block whose first line is a comment with the file's name; a fenced block after words that name the
-file in backticks; a ``--- filename: path ---`` header; a shell heredoc. A block without a name is a snippet and is left out.
-Whatever could be read in two ways is refused: a guess would overwrite a file of the repository's owner.
+Four forms are parsed: a fenced block whose first line is a comment with the file's name; a fenced block after text that names
+the file in backticks; a ``--- filename: path ---`` header; a shell heredoc. A block without a name is a snippet and is left
+out. Ambiguous text is refused: a guess would overwrite a file of the repository's owner.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def is_edit(path: str, content: Sequence[str]) -> bool:
 
 
 def edited_paths(content: Sequence[str]) -> Iterator[str]:
-    """The files that a block edits, if it is an edit with names of files; empty strings where it does not say which."""
+    """Yield the files that a block edits, if it is an edit with file names; empty strings where it names none."""
     filled = [line for line in content if line.strip()]
     if filled and filled[0].strip() == _BEGIN_PATCH:
         yield from (line.partition(": ")[2].strip() for line in filled if line.startswith("*** ") and ": " in line)

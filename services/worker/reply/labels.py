@@ -1,6 +1,6 @@
-"""Names of files where no sentence says them: alone on a line, after a label, in quotes, in the info string of a fence. Pure.
+"""File names outside of sentences: alone on a line, after a label, in quotes, in the info string of a fence. Pure.
 
-Here they only become spans in backticks, as the rules of ``names.py`` read them; whether they name the block is decided there.
+Here they only become spans in backticks, as the rules of ``names.py`` read them, which decide whether they name the block.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which file a fenced block is, by the words before it and by its first line. Pure text rules; no path is judged here.
+"""The file of a fenced block, from the text before it and its first line. Pure text rules; no path is judged here.
 
-A block gets a name only from wording that says *the whole file*; wording that names a file and an edit ("add this to `a.py`:")
-is refused, because a part of a file cannot be placed.
+A block gets a name only from wording about *the whole file*; wording that names a file and an edit ("add this to `a.py`:") is
+refused, because a part of a file cannot be placed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")  # noqa: TID251 - linear: each
 _COMMENT = TextPattern(r"\s*(?:#+|//+|--|;+|%+|/\*+|<!--)\s*(?P<body>\S(?:.*\S)?)")
 _COMMENT_END = ("*/", "-->")
 _MARKER = TextPattern(r"(?i)(?:file|file[ -]?name|file[ -]?path)\s*:\s*(?P<path>[^\s`]+|`[^`]+`)(?:\s*\([^()]{1,40}\))?")
-#: A title over changes, which says that the block is not the whole.
+#: A title over changes: the block is not the whole file.
 _CHANGES = TextPattern(r"(?i)(?:changes?|modifications?|updates?|edits?|additions?)\s+(?:to|in|for)\b.*")
 #: No model names a file in a longer line; it bounds the time of the patterns above.
 _MAX_LINE = 500
@@ -114,9 +114,10 @@ class Comment:
 
 
 def name_before(words: Sequence[str], language: str) -> str | None:
-    """The path that the paragraph before a fence gives to it, or None for a snippet.
+    """Return the path that the paragraph before a fence gives to it, or None for a snippet.
 
-    Raises ExtractionError when the words name a file without saying that the block is the whole of it.
+    Raises:
+        ExtractionError: the text names a file without stating that the block is the whole of it.
     """
     words = without_underline(words)
     if not words:

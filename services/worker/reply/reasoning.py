@@ -10,7 +10,7 @@ _TAGS = ("think", "thinking", "thought", "reasoning", "scratchpad")
 
 
 def answer_in(lines: Sequence[str]) -> Sequence[str]:
-    """``lines`` without the reasoning before them. Raises ExtractionError where its end cannot be told."""
+    """Return ``lines`` without the reasoning before them. Raises ExtractionError when its end is ambiguous."""
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
         return lines

@@ -1,4 +1,4 @@
-"""What is told of a task while it is being done: what it has used, that it is in hand, what its agent does and asks."""
+"""Live reports about a task in progress: its usage, its claim, and the activity and questions of its agent."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class UsageReport(Document):
     """Set in the last report of a delivery that ended without an answer."""
 
 
-#: What an agent's activity can be about. ``text`` is a message that is still being said; ``usage`` is of the gateway's count.
+#: Kinds of agent activity. ``text`` is an unfinished message; ``usage`` comes from the gateway's count.
 ActivityKind = Literal["started", "text", "message", "command", "file_change", "permission", "usage", "problem"]
-#: Those of which the newest alone counts: what an agent says and has used just now.
+#: Kinds of which only the newest report matters: current text and usage.
 MOMENTARY: frozenset[ActivityKind] = frozenset({"text", "usage"})
 #: How a process calls itself when operators ask which there are.
 ProcessId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{1,64}}{END}")]

@@ -22,7 +22,7 @@ from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 
 D = TypeVar("D", bound=Document)
 
-#: Schema name -> type. The files in shared/schemas are in bijection with this table (a test says so).
+#: Schema name -> type. A test checks that the files in shared/schemas match this table one to one.
 DOCUMENTS: dict[str, type[Document]] = {
     "abort_request.v1": contracts.AbortRequest,
     "agent_registry.v1": contracts.AgentRegistry,
@@ -119,9 +119,10 @@ def schema_name(kind: type[Document]) -> str:
 
 
 def encode(document: Document) -> bytes:
-    """Canonical JSON: UTF-8, keys sorted by code point, no white space. Equal documents give equal bytes.
+    """Encode as canonical JSON: UTF-8, keys sorted by code point, no white space. Equal documents give equal bytes.
 
-    Raises MalformedError when the document holds what JSON cannot say: a lone surrogate, or nesting without end.
+    Raises:
+        MalformedError: JSON cannot represent the document: a lone surrogate, or endless nesting.
     """
     try:
         return _CANONICAL.encode(document)

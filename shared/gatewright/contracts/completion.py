@@ -16,7 +16,7 @@ class CompletionCheck(Document):
     verdict: Literal["PASS", "FAIL", "NOT_EVALUATED"]
     """The verdict; a rule that was not judged has failed."""
     detail: str
-    """A sentence that says what decided."""
+    """A sentence with the deciding reason."""
 
 
 class CompletionOutput(Document):

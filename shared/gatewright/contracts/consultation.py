@@ -1,6 +1,6 @@
-"""What a role asked a model, what came of it, and what it could not tell: the record that stands in the role's own document.
+"""Record of a role's model consultation in the role's own document: question, result, and open questions.
 
-A model's answer is a proposal: what the role made of it is in the document, what it took away is in ``clamped``.
+A model's answer is a proposal: the document has what the role accepted, and ``clamped`` what it rejected.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ Struct = type[msgspec.Struct]
 
 
 class Texts(NamedTuple):
-    """What one module says: aliases and structs by name, fields by struct and name; ``origins``: module of an imported name."""
+    """Descriptions in one module: aliases and structs by name, fields by struct and name; ``origins``: module of an imported
+    name.
+    """
 
     names: dict[str, str]
     fields: dict[tuple[str, str], str]
@@ -41,14 +43,14 @@ def description_of_document(kind: Struct) -> str:
 
 
 def description_of_field(kind: Struct, field: str) -> str:
-    """What is said of a field of a struct, on one line; empty when nothing is."""
+    """Return the description of a struct's field on one line; empty without one."""
     (owner, *_) = (each for each in kind.__mro__ if field in inspect.get_annotations(each))
     texts = _texts(sys.modules[owner.__module__])
     return texts.fields.get((owner.__name__, field)) or _of_type(texts, inspect.get_annotations(owner)[field])
 
 
 def _of_type(texts: Texts, annotation: str) -> str:
-    """The description of what an annotation names: ``RunId``, say, or ``RunId | None``."""
+    """Return the description of the type in an annotation, such as ``RunId`` or ``RunId | None``."""
     node = ast.parse(annotation, mode="eval").body
     node = node.left if isinstance(node, ast.BinOp) else node
     if not isinstance(node, ast.Name):

@@ -56,7 +56,7 @@ def read(name: str, data: bytes) -> FormReading:
 
 
 def is_cortexpilots(name: str, data: bytes) -> bool:
-    """Whether ``data``, refused in Gatewright's form, is valid as ``name`` in CortexPilot's; ends at the first fault."""
+    """Return whether ``data``, refused in Gatewright's form, is a valid ``name`` of CortexPilot; stops at the first fault."""
     try:
         return name in names() and _validator(name).is_valid(parse(data))
     except MalformedError:

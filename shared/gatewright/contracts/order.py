@@ -45,7 +45,7 @@ class Order(Document, kw_only=True):
     """How urgent the run is among others."""
     needs: Needs = ()
     """Capabilities that the processes working on the run must have, beside its language and agents, in the operator's words
-    (gpu, say). pools.json defines which pools have them."""
+    (such as gpu). pools.json defines which pools have them."""
     author: Person | None = None
     """The author of the landed commit, a claim of the publisher; by default Gatewright, which is always the committer."""
     source_branch: SourceBranch | None = None

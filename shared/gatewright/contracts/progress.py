@@ -1,6 +1,6 @@
-"""What a run came to, in references and digests alone: its progress packet, and the memory that later runs are given of it.
+"""Results of a run as references and digests: its progress packet, and the memory for later runs.
 
-No words of agents, models or requesters stand in them: codes, ids, digests, numbers, and names of paths as git quotes them.
+They contain no text of agents, models or requesters: only codes, ids, digests, numbers, and path names quoted as by git.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class ProposedBlock(Document):
     """
 
     question: Annotated[str, Meta(min_length=1, max_length=1000)]
-    """What cannot be told from what is here, and a person knows."""
+    """A question that only a person can answer."""
     best_guess: Annotated[str, Meta(min_length=1, max_length=1000)]
     """What you take it to be."""
     fallback_action: Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -54,7 +54,7 @@ class ProposedExecutor(Document):
     """How the change could be made. The names are those of a contract's executor."""
 
     kind: Annotated[str, Meta(min_length=1, max_length=40)]
-    """command, agent or model, as the question says what there is."""
+    """command, agent or model, whichever the question offers."""
     commands: Annotated[tuple[NonEmpty, ...], Meta(max_length=11)] = ()
     """For command: one argv string per attempt."""
     agent: Annotated[str, Meta(max_length=100)] | None = None
@@ -93,7 +93,7 @@ class ContractProposal(Document):
     risks: tuple[Words, ...] = ()
     """What may go wrong."""
     blocked: Blocks = ()
-    """Questions for people, which this answer does not wait for: it goes by the guess. A preference is none: decide it."""
+    """Questions for people, without waiting: the answer uses the guess. Decide preferences yourself."""
 
 
 class ProposedShard(Document):
@@ -120,11 +120,11 @@ class PlanProposal(Document):
     risks: tuple[Words, ...] = ()
     """What may go wrong."""
     blocked: Blocks = ()
-    """Questions for people, which this answer does not wait for: it goes by the guess. A preference is none: decide it."""
+    """Questions for people, without waiting: the answer uses the guess. Decide preferences yourself."""
 
 
 class Observation(Document, kw_only=True):
-    """A place in the candidate, and what it says that supports the verdict."""
+    """A place in the candidate, and how it supports the verdict."""
 
     # In this order in the reviewer's prompt: a recorded answer belongs to the bytes of its prompt.
     path: NonEmpty
@@ -162,4 +162,4 @@ class ReviewOpinion(Document):
     findings: Annotated[tuple[OpinionFinding, ...], Meta(max_length=200)] = ()
     """Observations, each at a place that exists."""
     blocked: Blocks = ()
-    """Questions for people, which this answer does not wait for: it goes by the guess. A preference is none: decide it."""
+    """Questions for people, without waiting: the answer uses the guess. Decide preferences yourself."""

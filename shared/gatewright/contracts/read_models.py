@@ -37,7 +37,7 @@ class RoleContractSummary(Document):
     identity: RoleIdentity
     """The role and agent that the contract is assigned to."""
     purpose: str | None
-    """What the role is for; null if the contract does not say."""
+    """Purpose of the role; null if the contract does not state it."""
     system_prompt_ref: str | None
     """The role's prompt."""
     skills_bundle_ref: str | None
@@ -45,13 +45,13 @@ class RoleContractSummary(Document):
     mcp_bundle_ref: str | None
     """The role's MCP servers."""
     runtime_binding: RuntimeBinding
-    """What runs the role, as far as the contract says."""
+    """What runs the role, as far as the contract states it."""
     tool_permissions: RolePermissions
     """Same as the contract's tool_permissions."""
     resolved_mcp_tool_set: tuple[NonEmpty, ...]
     """Same as the contract's mcp_tool_set."""
     handoff: Handoff
-    """To which roles the role may hand the task on."""
+    """Roles that the role may pass the task to."""
     fail_closed_conditions: tuple[NonEmpty, ...]
     """Conditions, in words, under which the role must stop."""
 
@@ -73,7 +73,7 @@ class RoleBinding(Document):
     mcp_bundle_ref: str | None
     """The role's MCP servers."""
     runtime_binding: RuntimeBinding
-    """What runs the role, as far as the contract says."""
+    """What runs the role, as far as the contract states it."""
     tool_permissions: RolePermissions
     """Same as the contract's tool_permissions."""
     resolved_mcp_tool_set: tuple[NonEmpty, ...]

@@ -77,9 +77,9 @@ class Cause(Document):
 
 
 class Transition(Document):
-    """One message of the ledger: one step of a run, stored whole or not at all.
+    """One message of the ledger: one step of a run, stored completely or not at all.
 
-    Its events say what happened, its commands what follows.
+    Its events record what happened, its commands what follows.
     """
 
     run_id: RunId

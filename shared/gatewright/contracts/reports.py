@@ -430,7 +430,7 @@ class TestReport(Document):
     """Id of the tree that the test runner rebuilt from baseline and patch. A tree other than the gatekeeper's fails the
     gate."""
     sandbox: str | None = None
-    """What contained the commands: bubblewrap, or none where the operator's policy says so."""
+    """What contained the commands: bubblewrap, or none where the operator's policy permits that."""
     failure: str | None = None
     """Reason code, colon, words, for a status of ERROR."""
     surroundings: Surroundings | None = None
@@ -491,7 +491,7 @@ class RuleOutcome(Document):
     verdict: Literal["PASS", "FAIL"]
     """PASS or FAIL; there is nothing in between."""
     detail: str = ""
-    """A sentence that says what decided."""
+    """A sentence with the deciding reason."""
 
 
 class Remark(Document):
@@ -580,7 +580,7 @@ class EvidenceBundle(Document):
     requested_by: NonEmpty
     """Who asked."""
     query: str
-    """What was asked."""
+    """The question."""
     sources: tuple[EvidenceSource, ...]
     """What was read."""
     claims: tuple[EvidenceClaim, ...]

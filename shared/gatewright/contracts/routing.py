@@ -1,7 +1,7 @@
-"""How much a change risks and who has to look at it: the operator's rules of it, and the document that follows from them.
+"""Risk of a change and its reviewers: the operator's rules, and the document that follows from them.
 
-The document is made by the gatekeeper from what the ledger holds, when all gates before the landing have passed; no role and no
-model has a say in it. ``verify`` makes it again.
+The gatekeeper derives the document from the ledger when all gates before the landing have passed; no role and no model can
+influence it. ``verify`` recomputes it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RoutingSignal(Document):
     tier: Risk
     """The tier that this signal alone would give."""
     detail: _Words
-    """A sentence that says what decided."""
+    """A sentence with the deciding reason."""
 
 
 class CriticTrigger(Document):

@@ -1,6 +1,6 @@
-"""What publishers ask about runs: how one stands (``gw.status``), its events (``gw.events``), which there are (``gw.runs``).
+"""Queries of publishers about runs: status (``gw.status``), events (``gw.events``), list (``gw.runs``).
 
-And what one has come to so far, in words for models (``gw.context``).
+And the results so far, as text for models (``gw.context``).
 """
 
 from __future__ import annotations

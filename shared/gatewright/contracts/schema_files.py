@@ -199,7 +199,7 @@ def _held_structs(hint: Any, *, nullable: bool = False) -> Iterator[tuple[Struct
 
 @cache
 def _nullable() -> frozenset[Struct]:
-    """The structs that some field admits null for: their shared schema does, and a field that does not says so beside it."""
+    """Return the structs for which some field permits null: their shared schema does, and a field without null excludes it."""
     return frozenset(use.held for use in _uses() if use.nullable)
 
 

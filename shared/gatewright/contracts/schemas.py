@@ -89,9 +89,12 @@ def validator(name: str) -> Validator:
 
 
 def fault_report(name: str, data: bytes) -> tuple[Fault, ...]:
-    """What is wrong with ``data`` under schema ``name``, sorted by pointer; empty when nothing is. Raises UnknownSchemaError.
+    """Return the faults of ``data`` under schema ``name``, sorted by pointer; empty when it is valid.
 
-    A missing or unknown field is pointed at itself, not at the object around it.
+    The pointer of a missing or unknown field leads to the field itself, not to the object around it.
+
+    Raises:
+        UnknownSchemaError: there is no such schema.
     """
     try:
         value = parse(data)
@@ -101,14 +104,14 @@ def fault_report(name: str, data: bytes) -> tuple[Fault, ...]:
 
 
 def faults_of(rules: Validator, value: Any) -> tuple[Fault, ...]:
-    """What is wrong with ``value`` under ``rules``, as ``fault_report`` says it."""
+    """Return the faults of ``value`` under ``rules``, like ``fault_report``."""
     found: dict[tuple[str, str], Fault] = {}
     for violation in rules.iter_errors(value):
         for fault in _faults(violation):
             found.setdefault((fault.pointer, fault.code), fault)
         if len(found) >= MAX_FAULTS:
             break
-    mistyped = {fault.pointer for fault in found.values() if fault.code == "type"}  # what else is said of them is noise
+    mistyped = {fault.pointer for fault in found.values() if fault.code == "type"}  # further faults there are noise
     telling = (fault for fault in found.values() if fault.code == "type" or fault.pointer not in mistyped)
     return tuple(sorted(telling))[:MAX_FAULTS]
 

@@ -49,7 +49,7 @@ def parse(data: bytes) -> Any:
 
 
 def is_shallow(data: bytes) -> bool:
-    """Whether ``data`` cannot be too deep, told without reading it: it opens too few objects and arrays."""
+    """Return whether ``data`` is shallow enough, without parsing it: it opens few objects and arrays."""
     return data.count(b"{") + data.count(b"[") <= MAX_DEPTH
 
 

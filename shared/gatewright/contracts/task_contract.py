@@ -1,7 +1,7 @@
 """The task contract: the only valid carrier of an instruction (specification 6.1).
 
-Field names and meanings are those of CortexPilot's ``task_contract.v1``, and whatever is valid there is valid here. The fields
-after ``role_contract`` are ours and optional.
+Field names and meanings are those of CortexPilot's ``task_contract.v1``, and every document that is valid there is valid here.
+The fields after ``role_contract`` are Gatewright's and optional.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class LogPaths(Document):
 
 class LogRefs(Document):
     run_id: str
-    """The run that the task belongs to. The intake replaces what an outside contract says here."""
+    """The run that the task belongs to. The intake replaces the value of an outside contract."""
     paths: LogPaths
     """Paths inside the run bundle. They are kept as they are and never opened."""
 
@@ -167,7 +167,7 @@ class RolePermissions(Document):
 
 class Handoff(Document):
     eligible: bool
-    """Whether the role may hand on at all."""
+    """Whether the role may pass the task on."""
     required_downstream_roles: tuple[RoleName, ...]
     """Roles that must come after it."""
     chain_roles: tuple[RoleName, ...]
@@ -199,7 +199,7 @@ class RoleContract(Document):
     resolved_mcp_tool_set: tuple[NonEmpty, ...]
     """Same as mcp_tool_set."""
     handoff: Handoff
-    """To which roles the role may hand the task on."""
+    """Roles that the role may pass the task to."""
     fail_closed_conditions: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
     """Conditions, in words, under which the role must stop."""
 
@@ -214,7 +214,7 @@ class PersonsAnswer(Document):
     """What a person answered to a question of the run."""
 
     question: _Words
-    """What was asked."""
+    """The question."""
     best_guess: _Words
     """The guess that the run continued with."""
     person: NonEmpty
@@ -280,7 +280,7 @@ class TaskContract(Order):
     mcp_tool_set: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
     """MCP tools that must be available when the task starts, as the tech lead declares them."""
     task_type: TaskType = "IMPLEMENT"
-    """What is asked of the assigned agent."""
+    """Order for the assigned agent."""
     parent_task_id: str | None = None
     """The task that this one was split from, or that failed and is fixed by this one."""
     policy_pack: PolicyPack | None = None

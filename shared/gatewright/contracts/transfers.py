@@ -1,7 +1,7 @@
-"""What of a run goes to the providers of models: the manifest of a transfer, and the leave for it that a task is given.
+"""Data of a run for model providers: the manifest of a transfer, and the permission for it in a task.
 
-The gatekeeper makes the manifest before work is given out, from its own mirror and the operator's policies; no role and no
-model has a say in it. A leave repeats of it what the gateway of a task holds calls against.
+The gatekeeper builds the manifest before work is dispatched, from its own mirror and the operator's policies; no role and no
+model can influence it. The permission repeats the parts that the gateway of a task enforces.
 """
 
 from __future__ import annotations

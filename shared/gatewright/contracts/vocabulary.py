@@ -258,7 +258,7 @@ class Executor(Document):
 
     @property
     def falls_back(self) -> bool:
-        """Whether other models of the route may answer in the place of the first one that is asked."""
+        """Whether other models of the route may answer instead of the first one."""
         return self.fallback or self.model is None
 
 
@@ -424,7 +424,7 @@ class Usage(Document):
 class AcceptanceTest(Document):
     """A command that proves the change.
 
-    A failed command that passes its second run is recorded as flaky, and counts as passed.
+    A failed command that passes its second run is recorded as flaky, and is passed.
     """
 
     name: str

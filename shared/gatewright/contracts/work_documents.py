@@ -1,4 +1,4 @@
-"""A run told in other systems' documents: OmegaOS' brief, done and blocked, decisions, TheHood's revisions, CHORUS' provenance.
+"""A run in documents of other systems: OmegaOS' brief, done and blocked, decisions, TheHood's revisions, CHORUS' provenance.
 
 They are views of a run and never decide anything.
 """
@@ -160,7 +160,7 @@ class Decision(Document):
     title: NonEmpty
     """The decision in a few words."""
     task: str
-    """What was asked."""
+    """The question."""
     classification: Literal["SIMPLE", "MEDIUM", "COMPLEX", "EPIC"]
     """Size of the task, by the shards and rounds that it took."""
     decision: NonEmpty
@@ -212,7 +212,7 @@ class CheckerVerdict(Document):
     feedback: str
     """The verdict in words."""
     confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """How sure it is; null if it did not say."""
+    """How sure it is; null if it did not state that."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "confidence")

@@ -1,6 +1,6 @@
-"""What a bundle's writer does to a disk, one step per method: the only calls that a crash can cut short.
+"""Disk operations of the bundle writer, one step per method: the only calls that a crash can interrupt.
 
-A test puts another one in its place, that stops at any step and forgets what was not made durable.
+A test replaces this class with one that stops at any step and loses what was not made durable.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 READ_ONLY = 0o444
-#: From here on one syncfs costs less than so many fsyncs, each of which has the device flush its cache.
+#: From this number of files, one syncfs costs less than one fsync each, since every fsync flushes the device's cache.
 FEW = 4
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
 class Disk:
-    """The file system. Every method raises OSError. What they do outlasts a power cut once ``sync`` has named it."""
+    """The file system.
+
+    Every method raises OSError. Results survive a power failure once ``sync`` has been called with their paths.
+    """
 
     def create(self, path: Path, data: bytes) -> None:
-        """Put a new read-only file in the place of whatever file was there."""
+        """Create a read-only file, replacing an existing file."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             fd = os.open(path, flags, READ_ONLY)
@@ -33,7 +36,7 @@ class Disk:
             os.close(fd)
 
     def link(self, first: Path, path: Path) -> None:
-        """Give a file a second name, in the place of whatever file was there; not every file system can."""
+        """Give a file a second name, replacing an existing file; not every file system supports this."""
         try:
             path.hardlink_to(first)
         except FileExistsError:
@@ -41,7 +44,7 @@ class Disk:
             path.hardlink_to(first)
 
     def append(self, path: Path, data: bytes, at: int) -> None:
-        """Write ``data`` at offset ``at`` (bytes), which becomes the end of the file first; durable when it returns."""
+        """Truncate the file to ``at`` bytes and append ``data``; durable on return."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             if os.fstat(fd).st_size != at:
@@ -53,11 +56,11 @@ class Disk:
             os.close(fd)
 
     def protect(self, path: Path) -> None:
-        """Make a file that was written before read-only."""
+        """Make an existing file read-only."""
         path.chmod(READ_ONLY)
 
     def sync(self, paths: Sequence[Path]) -> None:
-        """Make durable the contents of files and the entries of folders, all of one file system."""
+        """Make the contents of files and the entries of folders durable; all must be on one file system."""
         flush: Callable[[int], None] = os.fsync
         if len(paths) > FEW and _syncfs is not None:
             paths, flush = paths[:1], _flush_file_system
@@ -75,7 +78,7 @@ class Disk:
         source.replace(target)
 
     def remove(self, path: Path) -> None:
-        """Remove a file (a link, not what it points at) or an empty folder."""
+        """Remove a file (a link, not its target) or an empty folder."""
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
         else:

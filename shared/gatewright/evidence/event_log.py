@@ -1,6 +1,6 @@
-"""``events.jsonl`` while the run goes on: only ever appended to, flushed and fsynced, and repaired after a crash.
+"""``events.jsonl`` during a run: append-only, flushed and fsynced, and repaired after a crash.
 
-It is a true beginning of the run's events at every moment; the seal completes it. What the events mean is not looked at.
+It is always a valid prefix of the run's events; the seal completes it. Events are not interpreted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gatewright.run.state import GENESIS
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What a log holds: the hashes of its events in order, and the bytes that they fill. Whatever comes after is torn."""
+    """Content of a log: the hashes of its events in order, and their size in bytes. Later bytes are an incomplete write."""
 
     hashes: tuple[str, ...] = ()
     size: int = 0
@@ -29,12 +29,18 @@ class LogTail:
 
 
 def line(record: OrchestratorEvent) -> bytes:
-    """One event as it stands in the file."""
+    """Return one event as a line of the file."""
     return codec.encode(record) + b"\n"
 
 
 def read(path: Path) -> LogTail:
-    """The good beginning of the log: whole lines whose chain holds. Raises OSError, but not when there is no file yet."""
+    """Return the valid prefix of the log: complete lines with an unbroken chain.
+
+    A missing file gives an empty log.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -53,10 +59,16 @@ def read(path: Path) -> LogTail:
 
 
 def append(path: Path, tail: LogTail, records: Sequence[OrchestratorEvent], disk: Disk) -> LogTail:
-    """Append those of ``records`` that the log lacks; returns what it holds then.
+    """Append the ``records`` that the log lacks.
 
-    A log of other events is begun anew when ``records`` begin with the first; records that do not follow what is there are
-    left to the seal. Raises OSError.
+    A log of other events is replaced if ``records`` contain the first event. Records with a gap to the log are left to the
+    seal.
+
+    Returns:
+        The content of the log afterwards.
+
+    Raises:
+        OSError: the file cannot be written.
     """
     if not _agree(tail, records):
         if records[0].seq != 1:

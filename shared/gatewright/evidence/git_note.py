@@ -1,7 +1,7 @@
-"""A bundle's signed statements as a git note on the commit that landed: a clone of the repository can have them too.
+"""A bundle's signed statements as a git note on the landed commit, so that clones of the repository can have them too.
 
-A note is an in-toto attestation bundle: one DSSE envelope a line. It is made in a mirror of our own and pushed by
-compare-and-swap; no file of a work tree is touched, and the commit stays what it is.
+A note is an in-toto attestation bundle: one DSSE envelope per line. It is created in a private mirror and pushed by
+compare-and-swap. No file of a work tree is touched, and the commit does not change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.mirror import Mirrors
 
 NOTES = "refs/notes/gatewright"
-#: Times that another process may have added a note first.
+#: Attempts when other processes add notes at the same time.
 _TRIES = 5
 
 
 def note_of(bundle: Path) -> bytes:
-    """The note of a bundle: its envelopes as they are. Raises MalformedError (``not_signed``)."""
+    """Return the note of a bundle: its envelopes, unchanged.
+
+    Raises:
+        MalformedError: the bundle is not signed (``not_signed``).
+    """
     try:
         envelopes = [(bundle / name).read_bytes() for name in layout.ENVELOPES]
     except OSError as error:
@@ -29,10 +33,15 @@ def note_of(bundle: Path) -> bytes:
 
 
 async def attach_note(url: str, commit: str, note: bytes, access: RepositoryAccess = NO_ACCESS) -> bool:
-    """Put ``note`` on ``commit`` in the repository at ``url``, instead of another one; False when it is there already.
+    """Set ``note`` on ``commit`` in the repository at ``url``, replacing another one.
 
-    Raises GitError (``ref_not_found``: the repository has no such commit; ``landing_conflict``: others were quicker again and
-    again), MalformedError for an address that may not be used.
+    Returns:
+        False when the commit has this note already.
+
+    Raises:
+        GitError: the repository has no such commit (``ref_not_found``), or other processes won every attempt
+            (``landing_conflict``).
+        MalformedError: the URL must not be used.
     """
     with tempfile.TemporaryDirectory(prefix="gatewright-note-") as scratch:
         mirror = await Mirrors(Path(scratch), access=access).open(url)

@@ -1,6 +1,6 @@
-"""The one list of names in a run bundle (specification 5.2): where each file lies, which must exist, which schema it keeps.
+"""Names in a run bundle (specification 5.2), listed once: the path of each file, whether it is required, and its schema.
 
-Nothing here reads or writes. Ids become file names only through ``safe``, so that no id can lead out of the bundle.
+This module does no I/O. Ids become file names only through ``safe``, so that no id can lead out of the bundle.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 from gatewright.executor_kinds import place_of_log
 
-#: The version of this layout; a manifest names it. Version 1 named none.
+#: Version of this layout, which the manifest names. Version 1 had no version field.
 VERSION = 2
 
-#: Equal files from this size on, in bytes, may be one file of several names: a patch stands in four places.
+#: Equal files of at least this size in bytes may be hard links of one file: a patch has four paths.
 SHARED_FROM = 1 << 20
 
 MANIFEST = "manifest.json"
-#: The verdict, signed: an envelope around a SLSA verification summary.
+#: The signed verdict: an envelope around a SLSA verification summary.
 ENVELOPE = "manifest.dsse.json"
-#: What was checked, signed: an envelope around an in-toto test result.
+#: The signed checks: an envelope around an in-toto test result.
 CHECKS = "checks.dsse.json"
 ENVELOPES: tuple[str, ...] = (ENVELOPE, CHECKS)
 CONTRACT = "contract.json"
@@ -42,7 +42,7 @@ TEST_REPORT = "reports/test_report.json"
 EVIDENCE_BUNDLE = "reports/evidence_bundle.json"
 EVIDENCE_REPORT = "reports/evidence_report.json"
 COMPLETION_REPORT = "reports/completion_report.json"
-#: In runs that were accepted since there is one.
+#: Only in runs accepted since this file exists.
 PROGRESS_PACKET = "reports/progress_packet.json"
 
 GIT_BASELINE = "git/baseline_commit.txt"
@@ -57,47 +57,50 @@ TEST_STDOUT = "tests/stdout.log"
 TEST_STDERR = "tests/stderr.log"
 TRACE_ID = "trace/trace_id.txt"
 
-#: What every bundle has (specification 5.2 and 5.3). ``contract.json`` is ``null`` in a run that never got a contract.
+#: Files of every bundle (specification 5.2 and 5.3). ``contract.json`` is ``null`` in a run without a contract.
 REQUIRED: tuple[str, ...] = (
     CONTRACT, MANIFEST, EVENTS, PATCH, NAMES, META, WORKTREE_REF, DECISIONS,
     TASK_RESULT, REVIEW_REPORT, TEST_REPORT, EVIDENCE_BUNDLE, EVIDENCE_REPORT, COMPLETION_REPORT, PROGRESS_PACKET,
     GIT_BASELINE, GIT_BASELINE_TREE, GIT_PATCH, GIT_NAMES, TEST_COMMAND, TEST_STDOUT, TEST_STDERR, TRACE_ID,
 )  # fmt: skip
-#: What ``evidence_hashes`` of the manifest names: always these.
+#: Files that ``evidence_hashes`` of the manifest always names.
 HASHED: tuple[str, ...] = (CONTRACT, EVENTS, PATCH, NAMES, REVIEW_REPORT, TEST_REPORT, TASK_RESULT)
-#: The files that cannot be in the manifest's own list.
+#: Files that cannot be in the manifest's own list.
 UNLISTED: frozenset[str] = frozenset({MANIFEST, *ENVELOPES})
-#: ``contract.json`` where there never was a contract.
+#: Content of ``contract.json`` in a run without a contract.
 NO_CONTRACT = b"null"
 
-#: Artifacts of a task's result that have a place of their own, beside the logs of its executor; all others lie under
-#: ``artifacts/``.
+#: Artifacts of a task's result with a path of their own, beside the logs of its executor; all others are under ``artifacts/``.
 RESULT_ARTIFACTS: dict[str, str] = {
     "work_report": "results/{}/work_report.json",
     "redactions": "results/{}/redactions.json",
     "model_cassette": "cassettes/{}.cassette.jsonl",
 }
 
-#: Names of files that interrupted work leaves; all others are called as the artifact is.
+#: Names of files of interrupted work; all others have the artifact's name.
 _INTERRUPTED: dict[str, str] = {"model_calls": "calls.jsonl", "model_cassette": "calls.cassette.jsonl"}
 
 _SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?", re.ASCII)  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 def is_safe(name: str) -> bool:
-    """Whether an id may be part of a file name: 1 to 128 of ``A-Z a-z 0-9 . _ -``, no dot at either end."""
+    """Return whether an id may be part of a file name: 1 to 128 of ``A-Z a-z 0-9 . _ -``, no dot at either end."""
     return _SAFE.fullmatch(name) is not None
 
 
 def safe(name: str) -> str:
-    """``name``, if it may be part of a file name. Raises MalformedError (``unsafe_name``)."""
+    """Return ``name`` if it may be part of a file name.
+
+    Raises:
+        MalformedError: it may not (``unsafe_name``).
+    """
     if not is_safe(name):
         raise MalformedError(f"an id that cannot be a file name: {name[:200]!r}", code="unsafe_name")
     return name
 
 
 def digest_of(uri: str) -> str | None:
-    """The sha256 that an artifact URI holds; None for anything that is not ``artifact:sha256:<64 hex>``."""
+    """Return the sha256 in an artifact URI; None for anything other than ``artifact:sha256:<64 hex>``."""
     try:
         return stored_digest(uri)
     except MalformedError:
@@ -117,12 +120,12 @@ def task_error(task_id: str) -> str:
 
 
 def consultation(task_id: str, name: str) -> str:
-    """Where a part of what the role of a task asked a model lies: the prompt, an answer, the records of the calls."""
+    """Return the path of a part of a task's model consultation: the prompt, an answer, the records of the calls."""
     return f"consultations/{safe(task_id)}/{safe(name)}"
 
 
 def interrupted_artifact(task_id: str, number: int, name: str) -> str:
-    """Where what the ``number``-th interrupted delivery of a task (from 1) left behind lies, by the name of the artifact."""
+    """Return the path of an artifact of the ``number``-th interrupted delivery of a task (from 1)."""
     return f"interrupted/{safe(task_id)}/{number:02}/{_INTERRUPTED.get(name) or safe(name)}"
 
 
@@ -139,7 +142,7 @@ def task_patch(task_id: str) -> str:
 
 
 def result_artifact(task_id: str, name: str) -> str | None:
-    """Where the artifact called ``name`` of a task's result lies; None: under ``artifacts/``."""
+    """Return the path of the artifact ``name`` of a task's result; None for a path under ``artifacts/``."""
     place = RESULT_ARTIFACTS.get(name) or place_of_log(name)
     return place.format(safe(task_id)) if place else None
 
@@ -153,20 +156,22 @@ def test(task_id: str) -> str:
 
 
 def test_output(task_id: str, number: int, stream: str) -> str:
-    """What command ``number`` (from 1) of a test task wrote to ``stdout`` or ``stderr``."""
+    """Return the path of the output of command ``number`` (from 1) of a test task; ``stream`` is ``stdout`` or ``stderr``."""
     return f"ci/{safe(task_id)}/{number:02}-{stream}.log"
 
 
 def gate_report(number: int, gate: str, task_id: str | None) -> str:
-    """The ``number``-th verdict of the run (from 1). The task is named where its id can be; the report has it anyway."""
+    """Return the path of the run's ``number``-th verdict (from 1). It includes the task id where that is safe."""
     suffix = f"-{task_id}" if task_id and is_safe(task_id) else ""
     return f"reports/gates/{number:03}-{safe(gate)}{suffix}.json"
 
 
 def first_places(reviewed: str | None, tested: str | None) -> dict[str, str]:
-    """Second places of a fact in this layout -> its first: the same bytes, and a list of both says so.
+    """Map each duplicate path of a fact in this layout to its first path, which has the same bytes.
 
-    ``reviewed`` and ``tested`` are the ids of the tasks whose reports are the run's own; None where there was none.
+    Args:
+        reviewed: task whose report is the run's review report; None without one.
+        tested: task whose report is the run's test report; None without one.
     """
     places = {GIT_PATCH: PATCH, GIT_NAMES: NAMES}
     if reviewed is not None:
@@ -177,7 +182,7 @@ def first_places(reviewed: str | None, tested: str | None) -> dict[str, str]:
 
 
 def folders_of(paths: Iterable[str]) -> set[str]:
-    """Every folder, below the bundle's own, that files with these paths lie in."""
+    """Return every folder inside the bundle that contains files with these paths."""
     folders: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -188,27 +193,27 @@ def folders_of(paths: Iterable[str]) -> set[str]:
 
 
 def approval_request(request_id: str) -> str:
-    """Where what a person was asked lies."""
+    """Return the path of an approval request."""
     return f"approvals/{safe(request_id)}/request.json"
 
 
 def approval_decision(request_id: str, number: int, ending: str = "json") -> str:
-    """The ``number``-th decision of the run (from 1), just as it was signed; ``ending`` names what else is known of it."""
+    """Return the path of the run's ``number``-th decision (from 1), as signed; ``ending`` selects its companion files."""
     return f"approvals/{safe(request_id)}/decision-{number:03}.{ending}"
 
 
 def approval_grant(request_id: str, ending: str = "json") -> str:
-    """The grant that answered a request, just as it was signed; ``ending`` names what else is known of it."""
+    """Return the path of the grant that answered a request, as signed; ``ending`` selects its companion files."""
     return f"approvals/{safe(request_id)}/grant.{ending}"
 
 
 def summons_question(task_id: str) -> str:
-    """What a role was asked beside the run."""
+    """Return the path of a question to a role beside the run."""
     return f"summonses/{safe(task_id)}/question.json"
 
 
 def summons_answer(task_id: str) -> str:
-    """What it said to that, or why it said nothing."""
+    """Return the path of the role's answer, or of the reason why there is none."""
     return f"summonses/{safe(task_id)}/answer.json"
 
 
@@ -244,10 +249,10 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
 
 
 def kind_of(path: str) -> type[Document] | None:
-    """The document that a file of the bundle must hold; None where no schema speaks of it."""
+    """Return the document type of a file in the bundle; None for a file without a schema."""
     return next((kind for pattern, kind in _KINDS if pattern.fullmatch(path)), None)
 
 
 def is_work_report(path: str) -> bool:
-    """Whether a file is a worker's own report: a claim, kept as it came, valid or not."""
+    """Return whether a file is a worker's own report: an unverified claim, stored unchanged, valid or not."""
     return path.startswith("results/") and path.endswith(RESULT_ARTIFACTS["work_report"].partition("{}")[2])

@@ -1,8 +1,8 @@
-"""What the gatekeeper signs about a bundle: two in-toto Statements v1 about the same subjects.
+"""The gatekeeper's signed statements about a bundle: two in-toto Statements v1 about the same subjects.
 
-Subjects: the manifest (and through it every file), the canonical patch, the landed commit and its tree. One predicate is a
-SLSA verification summary (the verdict), the other an in-toto test result (each gate and each acceptance command). Any in-toto
-or SLSA tool can read them; nothing in them is known only to Gatewright. Pure; ``signing/envelopes.py`` makes signatures.
+Subjects: the manifest (and through it every file), the canonical patch, the landed commit and its tree. One predicate is a SLSA
+verification summary (the verdict), the other an in-toto test result (each gate and each acceptance command). Any in-toto or
+SLSA tool can read them; they contain no private format. Pure; ``signing/envelopes.py`` makes signatures.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = Literal["PASSED", "WARNED", "FAILED"]
 
 
 class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something fixed by digest (in-toto ResourceDescriptor)."""
+    """An object identified by digest (in-toto ResourceDescriptor)."""
 
     name: str
     digest: dict[str, str]
@@ -49,7 +49,7 @@ class VerifierPolicy(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True, rename="camel"):
-    """A SLSA verification summary. ``verified_levels`` names the gates that were passed; ``FAILED`` alone for a failed run."""
+    """A SLSA verification summary. ``verified_levels`` names the passed gates; only ``FAILED`` for a failed run."""
 
     verifier: Verifier
     time_verified: str
@@ -62,8 +62,8 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
 class Checks(msgspec.Struct, frozen=True, rename="camel"):
     """An in-toto test result. Names are ``gate/<gate>`` and ``acceptance/<name of the test>``.
 
-    ``configuration`` is what was checked against: the policies and the contract. What only warns: an acceptance test that
-    failed and need not pass, or that passed when it was run again.
+    ``configuration`` is the reference of the checks: the policies and the contract. Warnings are acceptance tests that failed
+    without being required, or passed only when repeated.
     """
 
     result: Result
@@ -74,7 +74,7 @@ class Checks(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Statement(msgspec.Struct, frozen=True, rename="camel"):
-    """A statement as it is read: ``predicate`` are the bytes of a JSON value."""
+    """A decoded statement: ``predicate`` are the bytes of a JSON value."""
 
     type: str = msgspec.field(name="_type")
     subject: tuple[Descriptor, ...]
@@ -83,9 +83,12 @@ class Statement(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def make_statements(history: RunHistory, manifest: bytes, digests: Mapping[str, str]) -> dict[str, bytes]:
-    """The bytes to sign, in canonical JSON, by the name of their envelope: one bundle has exactly these.
+    """Return the bytes to sign by envelope name, in canonical JSON; deterministic for a bundle.
 
-    ``manifest`` are the exact bytes of ``manifest.json``, ``digests`` the sha256 of the bundle's files by path.
+    Args:
+        history: the ended run.
+        manifest: the exact bytes of ``manifest.json``.
+        digests: the sha256 of the bundle's files by path.
     """
     subjects = tuple(_subjects(history, manifest, digests))
     predicates = {
@@ -123,7 +126,7 @@ def _summary(history: RunHistory) -> Summary:
 
 
 def _checks(history: RunHistory, digests: Mapping[str, str]) -> Checks:
-    """Only a run that succeeded can have passed: a run may end for a reason that no check names."""
+    """Return the checks. They pass only for a run that succeeded, since a run may end for a reason that no check names."""
     run = history.run
     verdicts: dict[str, Result] = {}
     for gate in history.decisive:
@@ -146,7 +149,7 @@ def _checks(history: RunHistory, digests: Mapping[str, str]) -> Checks:
 
 
 def _result(command: TestCommand) -> Result:
-    """What one run of a command says; the last run of a command decides."""
+    """Return the result of one run of a command; the last run decides."""
     if passed(command):
         return "PASSED" if command.run == 1 else "WARNED"
     return "FAILED" if command.must_pass else "WARNED"

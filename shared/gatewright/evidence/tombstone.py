@@ -1,8 +1,8 @@
-"""What stands in the place of a bundle that was removed on purpose: who, when, why, and the digest of what was there.
+"""Tombstone of a bundle that was removed on purpose: who, when, why, and the digest of its manifest.
 
 An in-toto Statement whose subject is the bundle's manifest and whose predicate is the ``tombstone.v1`` document, in a DSSE
-envelope of the gatekeeper's key: a lost bundle cannot be passed off as a pruned one.
-``gatewright.app.retention`` removes bundles.
+envelope of the gatekeeper's key: a lost bundle cannot be passed off as a pruned one. ``gatewright.app.retention`` removes
+bundles.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gatewright.evidence.signing.envelopes import Signer, open_envelope
 from gatewright.evidence.signing.keys import PublicKey
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
-#: The one file that is left of a pruned bundle.
+#: The only remaining file of a pruned bundle.
 FILE = "tombstone.dsse.json"
 PREDICATE_TYPE = "urn:gatewright:tombstone:v1"
-#: A larger file is none.
+#: A larger file is invalid.
 MAX_BYTES = 256 * 1024
 
 
@@ -45,14 +45,16 @@ class _Statement(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 
 def sign_tombstone(tombstone: Tombstone, signer: Signer) -> bytes:
-    """The bytes of the file."""
+    """Return the bytes of the signed tombstone file."""
     return signer.envelope(_payload(tombstone))
 
 
 def open_tombstone(data: bytes, trusted: Sequence[PublicKey]) -> tuple[Tombstone, PublicKey]:
-    """The tombstone in ``data``, and the trusted key that signed it.
+    """Return the tombstone in ``data``, and the trusted key that signed it.
 
-    Raises MalformedError (``bad_tombstone``, ``bad_envelope``), VerificationError as ``open_envelope`` does.
+    Raises:
+        MalformedError: ``bad_tombstone``, ``bad_envelope``.
+        VerificationError: as ``open_envelope``.
     """
     payload, key = open_envelope(data, trusted)
     try:
@@ -65,14 +67,16 @@ def open_tombstone(data: bytes, trusted: Sequence[PublicKey]) -> tuple[Tombstone
 
 
 def read_tombstone(folder: Path, trusted: Sequence[PublicKey]) -> tuple[Tombstone, PublicKey] | None:
-    """The tombstone in ``folder`` and the key that signed it; None where there is none.
+    """Return the tombstone in ``folder`` and the key that signed it; None when there is none.
 
-    Raises MalformedError and VerificationError: one that is not good, or is another run's (``other_run``).
+    Raises:
+        MalformedError: it is invalid, or another run's (``other_run``).
+        VerificationError: its signature does not verify.
     """
     if not stands(folder):
         return None
     tombstone, key = open_tombstone(_bytes(folder), trusted)
-    # What is still there must be what the tombstone speaks of: one cannot be carried to another bundle.
+    # The remaining manifest must match the tombstone, so that a tombstone cannot be moved to another bundle.
     if _digest(folder / layout.MANIFEST) not in {"", tombstone.manifest_sha256}:
         raise VerificationError("the tombstone is that of another bundle", code="other_run")
     return tombstone, key
@@ -93,12 +97,12 @@ def _bytes(folder: Path) -> bytes:
 
 
 def _digest(path: Path) -> str:
-    """The sha256 of a plain file; empty where there is none."""
+    """Return the sha256 of a plain file; empty when there is none."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
 
 
 def stands(folder: Path) -> bool:
-    """Whether something lies where a tombstone would: no bundle may be written there any more."""
+    """Return whether a file exists at the tombstone's path: then no bundle may be written there."""
     return os.path.lexists(folder / FILE)
 
 

@@ -1,7 +1,7 @@
-"""Writes run bundles: the events while a run goes on, and everything, signed, when it has ended.
+"""Writes run bundles: the events during a run, and the complete signed bundle after its end.
 
-A bundle is a projection of the ledger (``projection.py``): it can be written again at any time and comes out the same, so a
-crash at any step is made good by doing it again. The manifest comes last, by a rename: where it stands, the rest does too.
+A bundle is a projection of the ledger (``projection.py``): it can be rebuilt at any time with the same result, so a crash at
+any step is repaired by repeating it. The manifest is renamed into place last: if it exists, everything else does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.contracts import OrchestratorEvent, Tombstone, Transition, codec
 from gatewright.errors import MalformedError, UnavailableError, VerificationError
 from gatewright.evidence import event_log, layout
 from gatewright.evidence.disk import Disk
-from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.projection.manifest import file_record, make_manifest, span_of
 from gatewright.evidence.projection.materials import ArtifactSource, materialize
 from gatewright.evidence.signing.envelopes import Signer
@@ -30,11 +30,11 @@ from gatewright.file_locks import lock_folder
 from gatewright.run.events import ABOUT_BUNDLES
 from gatewright.run.state import Run
 
-#: Seconds to wait for a folder that another process writes: to add events, which the seal can make good, and to seal.
+#: Seconds to wait for a folder that another process writes: to append events, which the seal can complete, and to seal.
 APPEND_PATIENCE = 1.0
 SEAL_PATIENCE = 5.0
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
-#: The code of the error when the disk does not take what is to be written.
+#: Error code when the disk cannot store the data.
 UNWRITABLE = "bundle_unwritable"
 _DRAFT = ".manifest.json.draft"
 
@@ -50,9 +50,9 @@ class Sealed:
 
 
 class BundleWriter:
-    """Writes the bundles below ``root``, one folder per run. Any number of processes may do so on one host."""
+    """Writer of the bundles below ``root``, one folder per run. Safe for any number of processes on one host."""
 
-    #: Whether ``seal`` asks a system outside, which may take long: nothing but a bundle is to wait for it then.
+    #: Whether ``seal`` uses an external system, which may be slow: then nothing else should wait for it.
     outside = False
 
     def __init__(self, root: Path, disk: Disk | None = None) -> None:
@@ -62,10 +62,14 @@ class BundleWriter:
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def append(self, run: Run, records: Sequence[OrchestratorEvent]) -> bool:
-        """Bring events.jsonl up to date, durably: those of ``records`` that it lacks are appended.
+        """Append the ``records`` that events.jsonl lacks, durably.
 
-        False when they do not follow what is there (another gatekeeper wrote the events between), or when another process has
-        the folder: nothing is written, and the seal makes it good. Raises UnavailableError (``bundle_unwritable``).
+        Returns:
+            False when the records have a gap to the file (another gatekeeper wrote the events between), or another process uses
+                the folder. Nothing is written then, and the seal completes the file.
+
+        Raises:
+            UnavailableError: the disk cannot store the data (``bundle_unwritable``).
         """
         wanted = [record for record in records if record.event_type not in ABOUT_BUNDLES]
         if not wanted:
@@ -81,14 +85,24 @@ class BundleWriter:
         signer: Signer,
         sequences: Sequence[int] = (),
     ) -> Sealed:
-        """Write the whole bundle of an ended run and sign it. The same again, at any time, gives the same bytes.
+        """Write and sign the complete bundle of an ended run. A repetition gives the same bytes.
 
-        ``transitions`` are all of the run's; a seal among them is left out. ``sequences`` are their places in the ledger's
-        stream; a run that never was in a ledger has none, and its manifest says nothing about them.
-        Raises MalformedError while the run is open, ArtifactError or BusError when an artifact cannot be had, UnavailableError
-        (``bundle_unwritable``): seal again later. Where a tombstone of this signer stands for the run, nothing is written.
+        Nothing is written for a run with a tombstone of this signer.
+
+        Args:
+            run: the ended run.
+            transitions: all transitions of the run; a seal among them is ignored.
+            artifacts: the artifact store.
+            signer: the signer.
+            sequences: positions in the ledger's stream; empty for a run without a ledger, whose manifest then has none.
+
+        Raises:
+            MalformedError: the run is open.
+            ArtifactError: an artifact is missing.
+            BusError: the artifact store does not answer.
+            UnavailableError: the disk cannot store the data (``bundle_unwritable``); seal again later.
         """
-        history = tell(run, evidence_records(transitions))
+        history = ended_history(run, evidence_records(transitions))
         stone = await asyncio.to_thread(self._tombstone, run.run_id, signer)
         if stone is not None:
             return Sealed(stone.manifest_sha256, signer.key_id, str(self._root / run.run_id))
@@ -104,19 +118,22 @@ class BundleWriter:
         return Sealed(hashlib.sha256(manifest).hexdigest(), signer.key_id, str(location), packet)
 
     async def check(self) -> None:
-        """Whether bundles can be written where they are kept, as far as that can be told before there is one."""
+        """Check whether bundles can be written, as far as possible before there is one."""
 
     def copies(self) -> Sequence[str]:
-        """The runs whose folders here are no more than a place to work: none where bundles stay in theirs."""
+        """Return the runs whose local folder is temporary: none, since bundles stay in their folder."""
         return ()
 
     async def settled(self, run_id: str, location: str) -> None:
-        """The ledger says that the run's bundle lies at ``location``. In a folder it simply stays."""
+        """Handle the confirmed seal of a run, whose bundle is at ``location``. A bundle in a folder stays there."""
 
     async def withdraw(self, run_id: str, manifest_sha256: str) -> None:
-        """Take the manifest and the signatures from a bundle that does not count; its other files stay.
+        """Remove the manifest and the signatures of a rejected bundle; its other files stay.
 
-        Nothing happens when another bundle is there by now. Raises UnavailableError (``bundle_unwritable``).
+        A different bundle in the folder is left alone.
+
+        Raises:
+            UnavailableError: the disk cannot be written (``bundle_unwritable``).
         """
 
         def withdraw() -> None:
@@ -130,9 +147,9 @@ class BundleWriter:
             await asyncio.to_thread(withdraw)
 
     def _tombstone(self, run_id: str, signer: Signer) -> Tombstone | None:
-        """What stands where this run's bundle was sealed and then pruned on purpose: it is not made again.
+        """Return the tombstone of this run's bundle, which must not be rebuilt.
 
-        A tombstone that this signer did not sign stops nothing: the bundle is written in its place.
+        A tombstone that this signer did not sign is ignored: the bundle replaces it.
         """
         try:
             found = read_tombstone(self._root / layout.safe(run_id), [signer.public])
@@ -162,11 +179,14 @@ class BundleWriter:
         return tail.head == records[-1].hash
 
     def _seal(self, run_id: str, files: Mapping[str, bytes], manifest: bytes) -> Path:
-        """Make the folder hold just ``files`` and the manifest.
+        """Make the folder contain exactly ``files`` and the manifest.
 
-        1. the manifest goes if anything is not as it should be  2. what does not belong there goes, what differs is written,
-        the signatures after everything that they are about  3. all is made durable  4. the manifest comes last.
-        What the disk does not take leaves no signature and no manifest behind.
+        1. Remove the manifest if anything differs.
+        2. Remove unknown files and write different ones, the signatures after everything that they cover.
+        3. Make everything durable.
+        4. Write the manifest last.
+
+        After a disk error neither signatures nor a manifest are left.
         """
         disk = self._disk
         self._tails.pop(run_id, None)
@@ -202,27 +222,27 @@ class BundleWriter:
         return folder
 
     def _link_first(self, folder: Path, first: str | None, path: str) -> bool:
-        """Store a large file once: whether ``path`` is a further name of ``first`` now."""
+        """Store a large file once: make ``path`` a further name of ``first``. Return whether it is now."""
         if first is None or first == path:
             return False
         try:
             self._disk.link(folder / first, folder / path)
         except OSError as error:
-            # A file system without such names, or too many of them: the bytes are written again.
+            # A file system without hard links, or too many links: write the bytes again.
             if error.errno not in _NO_LINKS:
                 raise
             return False
         return True
 
     def _unsign(self, folder: Path) -> None:
-        """Take away whatever would vouch for a bundle that could not be finished."""
+        """Remove all signatures of an incomplete bundle."""
         for name in (layout.MANIFEST, *layout.ENVELOPES, _DRAFT):
             with suppress(OSError):
                 self._disk.remove(folder / name)
 
     @contextmanager
     def _own_folder(self, run_id: str) -> Iterator[Path]:
-        """The run's folder, ours alone; raises UnavailableError also when another process does not let go of it."""
+        """Lock the run's folder. Raises UnavailableError, also when another process does not release it."""
         with self._folder(run_id, SEAL_PATIENCE) as folder:
             if folder is None:
                 words = f"{self._root / run_id}: another process has had it for {SEAL_PATIENCE:g} s"
@@ -231,9 +251,9 @@ class BundleWriter:
 
     @contextmanager
     def _folder(self, run_id: str, patience: float) -> Iterator[Path | None]:
-        """The run's folder, ours alone among all processes until it is left; None when another has it for ``patience`` seconds.
+        """Lock the run's folder for this process until exit; yield None when another process holds it for ``patience`` seconds.
 
-        A process that was stopped in the middle must not stop those that carry on in its place. Raises UnavailableError.
+        A process stopped in the middle must not block those that continue its work. Raises UnavailableError.
         """
         folder = self._root / layout.safe(run_id)
         try:
@@ -252,19 +272,22 @@ class BundleWriter:
 
 
 def _firsts(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Large file -> the first in order that holds the same bytes, itself where it is that. The log is not shared: it grows."""
+    """Return large file -> the first in order with the same bytes, possibly itself.
+
+    The log is never shared, because it grows.
+    """
     seen: dict[bytes, str] = {}
     large = ((path, data) for path, data in sorted(files.items()) if len(data) >= layout.SHARED_FROM and path != layout.EVENTS)
     return {path: seen.setdefault(data, path) for path, data in large}
 
 
 def _namesakes(folder: Path, path: str, firsts: Mapping[str, str]) -> list[Path]:
-    """All names that a large file may have in its bundle."""
+    """Return all names that a large file may have in its bundle."""
     return [folder / name for name, first in firsts.items() if path in firsts and first == firsts[path]]
 
 
 def _same(path: Path, data: bytes, others: Iterable[Path] = ()) -> bool:
-    """Whether ``path`` is a plain file with these bytes, that has no name but those of ``others`` and its own."""
+    """Return whether ``path`` is a plain file with these bytes, and no names except its own and ``others``."""
     try:
         status = path.lstat()
         names = sum(other.lstat().st_ino == status.st_ino for other in others if os.path.lexists(other))
@@ -275,7 +298,7 @@ def _same(path: Path, data: bytes, others: Iterable[Path] = ()) -> bool:
 
 
 def _strays(folder: Path, files: set[str], folders: set[str]) -> Iterator[Path]:
-    """What lies in ``folder`` and is no part of the bundle, innermost first; links are not followed."""
+    """Yield everything in ``folder`` that is not part of the bundle, innermost first; links are not followed."""
     for parent, subfolders, names in os.walk(folder, topdown=False):
         here = Path(parent)
         for name in names:

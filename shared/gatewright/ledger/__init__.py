@@ -1,1 +1,1 @@
-"""The life of a run as events: what they mean (evolve), their hash chain, and the stream that stores them."""
+"""Ledger of runs: the hash chain of events, and the stream that stores them."""

@@ -1,4 +1,4 @@
-"""The hash chain over a run's events: each carries the hash of the one before it.
+"""Hash chain over a run's events: each contains the hash of the previous one.
 
 ``hash = sha256(canonical JSON of the event without its own hash)``; the first event's ``prev_hash`` is 64 zeros.
 """
@@ -20,14 +20,14 @@ from gatewright.run.state import GENESIS
 
 
 def digest(record: OrchestratorEvent) -> str:
-    """The hash that ``record`` must carry."""
+    """Return the hash that ``record`` must have."""
     return hashlib.sha256(codec.encode(msgspec.structs.replace(record, hash=""))).hexdigest()
 
 
 def link(
     events: Iterable[LabelledEvent], *, run_id: str, trace_id: str, seq: int, head: str, now: datetime
 ) -> tuple[OrchestratorEvent, ...]:
-    """Give events their places after event number ``seq`` whose hash is ``head``."""
+    """Return events with their position in the chain, after event number ``seq`` with hash ``head``."""
     records = []
     for event in events:
         seq += 1
@@ -50,9 +50,13 @@ def link(
 
 
 def check(records: Iterable[OrchestratorEvent], *, seq: int = 0, head: str = GENESIS) -> tuple[int, str]:
-    """Walk a chain from event ``seq`` with hash ``head``; returns the last number and hash.
+    """Check a chain that starts after event ``seq`` with hash ``head``.
 
-    Raises VerificationError at the first event that is missing, out of order or altered.
+    Returns:
+        The last number and hash.
+
+    Raises:
+        VerificationError: an event is missing, out of order or altered.
     """
     for record in records:
         seq += 1

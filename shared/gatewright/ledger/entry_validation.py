@@ -1,8 +1,8 @@
-"""What counts as an entry of a run's history: the next link, and nothing else that may lie under the run's subject.
+"""Validation of ledger entries: only the next link of a run's chain is accepted among the messages on its subject.
 
-A message can get there that no gatekeeper wrote: the server itself sends an answer to whatever subject a request names for it.
-Such a message is passed over. It cannot take the place of an entry, it cannot make a history unreadable, and it does not
-stand in the way of the next one. A history that lacks an entry, or in which one was changed, is refused all the same.
+Other messages can arrive there: the server itself sends an answer to any reply subject that a request names. Such foreign
+messages are ignored. They cannot replace an entry, make a history unreadable, or block the next entry. A history with a missing
+or changed entry is still refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRANSITION_SCHEMA = "transition.v1"
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where a history ends: the number of its last transition, and the number and hash of its last event."""
+    """End of a history: the number of its last transition, and the number and hash of its last event."""
 
     number: int = 0
     seq: int = 0
@@ -32,15 +32,17 @@ class End:
 
 
 def next_link(message: Message, run_id: str, end: End) -> Transition | None:
-    """The transition that ``message`` adds to the history of ``run_id`` that ends at ``end``; None for a foreign message.
+    """Return the transition that ``message`` adds to the history of ``run_id`` after ``end``; None for a foreign message.
 
-    1. What is no transition is foreign, unless it is labelled as one: then an entry was damaged.
+    1. A message that is no transition is foreign, unless it is labelled as one: then an entry is damaged.
     2. A transition of another run is foreign.
-    3. A number that the history has already is a copy, and foreign.
-    4. A later number than the next says that entries are missing.
-    5. The next one has to follow in the chain of hashes; before the last one of an expired run anything may be gone.
+    3. A number that the history already has is a copy, and foreign.
+    4. A number after the next means that entries are missing.
+    5. The next one must continue the hash chain; before the last one of an expired run anything may be missing.
 
-    Raises MalformedError (``ledger_damaged``), VerificationError (``ledger_gap``, ``chain_...``).
+    Raises:
+        MalformedError: ``ledger_damaged``.
+        VerificationError: ``ledger_gap``, ``chain_...``.
     """
     try:
         transition = codec.decode(message.data, Transition)

@@ -1,6 +1,6 @@
-"""How the ledger lets go of a run: one last transition that says what must be known for good, after which the others may go.
+"""Expiry of a run from the ledger: a last transition keeps the permanent facts, and then the other entries may be removed.
 
-Pure. Which runs may expire is settled by ``gatewright.app.retention``, and only the bus's provisioner can take entries away.
+Pure. ``gatewright.app.retention`` decides which runs expire, and only the bus's provisioner can remove entries.
 """
 
 from __future__ import annotations
@@ -15,17 +15,23 @@ from gatewright.ledger.chain import link
 from gatewright.run import events as e
 from gatewright.run.state import Run, RunFailure
 
-#: Characters of what was asked for that lists still show.
+#: Maximum characters of the request that lists still show.
 _SHOWN = 200
 
 
 def expire(run: Run, now: datetime, by: str, reason: str) -> Transition:
-    """The last transition of a sealed run. Raises MalformedError (``run_not_sealed``, ``run_expired``)."""
+    """Return the last transition of a sealed run.
+
+    Raises:
+        MalformedError: ``run_not_sealed``, ``run_expired``.
+    """
     if run.expired is not None:
         raise MalformedError(f"{run.run_id} has expired before", code="run_expired")
     state = run.state
     if run.sealed is None or (state != "S6" and state != "FAILED" and state != "ABORTED"):  # noqa: PLR1714 - types are narrowed so
-        raise MalformedError(f"the bundle of {run.run_id} is not sealed: the ledger alone tells of it", code="run_not_sealed")
+        raise MalformedError(
+            f"the bundle of {run.run_id} is not sealed: only the ledger has its history", code="run_not_sealed"
+        )
     failure = run.failure or RunFailure("", "")
     payload = e.RunExpired(
         accepted=_shortened(run.accepted),
@@ -47,20 +53,24 @@ def expire(run: Run, now: datetime, by: str, reason: str) -> Transition:
 
 
 def expired_words(run: Run) -> str:
-    """What is said of a run whose events are asked for, and of which the ledger has the end alone."""
+    """Return the message for a query of the events of an expired run."""
     sealed = run.sealed
     where = f": its bundle was sealed at {sealed.location} (manifest sha256 {sealed.manifest_sha256})" if sealed else ""
     return f"the ledger has let go of {run.run_id}, expired {run.at}{where}"
 
 
 def check_whole(run: Run, first_seq: int) -> None:
-    """Raises MalformedError (``run_expired``) where the events that there are begin with number ``first_seq``, not with 1."""
+    """Check that the events start with number 1.
+
+    Raises:
+        MalformedError: they start with a later ``first_seq`` (``run_expired``).
+    """
     if run.expired is not None and first_seq > 1:
         raise MalformedError(expired_words(run), code="run_expired")
 
 
 def is_remains(transition: Transition) -> bool:
-    """Whether it is the one transition that is left of an expired run, or will be."""
+    """Return whether a transition is the single one that remains, or will remain, of an expired run."""
     return len(transition.events) == 1 and transition.events[0].event_type == e.RunExpired.event_type
 
 

@@ -1,4 +1,4 @@
-"""The read models of a run's roles (``gatewright.contracts.read_models``), made from its contracts. Pure."""
+"""Read models of a run's roles (``gatewright.contracts.read_models``), derived from its contracts. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Head(TypedDict):
     access: Access
 
 
-#: What every one of them says of itself.
+#: Common fields of all read models.
 _HEAD: Final[_Head] = {
     "authority": "contract-derived-read-model",
     "execution_authority": "task_contract",
@@ -37,9 +37,9 @@ _HEAD: Final[_Head] = {
 
 
 def role_contract_summary(contract: TaskContract) -> RoleContractSummary:
-    """The role of one contract. What the contract decides by comes from its own fields, also where ``role_contract`` drifts.
+    """Return the role of one contract, from the contract's own fields even where ``role_contract`` differs.
 
-    A contract that drifts is refused by the policy gate; a preview of it must not show what it only claims.
+    The policy gate refuses a contract whose ``role_contract`` differs; a preview must not show mere claims.
     """
     stated, resolved = contract.role_contract, resolve_role(contract)
     return RoleContractSummary(
@@ -61,7 +61,7 @@ def role_contract_summary(contract: TaskContract) -> RoleContractSummary:
 
 
 def role_binding_summary(run: Run) -> RoleBindingSummary:
-    """Whom the tasks of a run were given to."""
+    """Return the agents that received the tasks of a run."""
     return RoleBindingSummary(
         **_HEAD,
         run_id=run.run_id,
@@ -71,7 +71,7 @@ def role_binding_summary(run: Run) -> RoleBindingSummary:
 
 
 def role_binding_read_model(run: Run) -> RoleBindingReadModel:
-    """A run with its bindings, as it stands."""
+    """Return a run with its current bindings."""
     return RoleBindingReadModel(
         **_HEAD,
         run_id=run.run_id,
@@ -84,13 +84,13 @@ def role_binding_read_model(run: Run) -> RoleBindingReadModel:
 
 
 def requirements_of(run: Run) -> tuple[str, ...]:
-    """The requirements that a run serves, each once: of its contract, or of its request as long as there is no contract."""
+    """Return the distinct requirements of a run: of its contract, or of its request before there is a contract."""
     order = run.contract or run.accepted.contract or run.request
     return tuple(dict.fromkeys(order.requirement_ids)) if order is not None else ()
 
 
 def workflow_case(run: Run, others: Iterable[Run]) -> WorkflowCaseReadModel:
-    """The case that a run belongs to: ``others`` of its publisher, on its repository, that serve one of its requirements.
+    """Return the case of a run: ``others`` of its publisher, on its repository, that share one of its requirements.
 
     A run without requirements is a case of its own.
     """
@@ -156,7 +156,7 @@ def _binding(task: RunTask, contract: TaskContract) -> RoleBinding:
 
 
 def _runtime(resolved: RoleContract, stated: RoleContract | None) -> RuntimeBinding:
-    """Runner and provider are the contract's own; the model stands in ``role_contract`` alone."""
+    """Return the runtime: runner and provider from the contract itself; only ``role_contract`` has the model."""
     model = stated.runtime_binding.model if stated is not None else None
     return replace(resolved.runtime_binding, model=model)
 

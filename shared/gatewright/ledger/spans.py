@@ -1,7 +1,7 @@
-"""The spans of a run, which follow from its ledger alone: run, states, tasks, questions, gates and waits; their ids follow too.
+"""Trace spans of a run with their ids, derived from its ledger alone: run, states, tasks, questions, gates and waits.
 
-So each gatekeeper that seals a run tells the same trace, and a trace that was lost can be told again. What the roles do within
-their tasks, they tell themselves: a task's message carries the id of its span (``task_context``). Pure.
+So every gatekeeper that seals a run exports the same trace, and a lost trace can be exported again. Roles export the spans
+within their tasks: a task's message carries the id of its span (``task_context``). Pure.
 """
 
 from __future__ import annotations
@@ -23,22 +23,26 @@ from gatewright.tracing.spans import AttributeValue, FinishedSpan, SpanKind, Tra
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RESULTS: Final = {"SUCCESS": "success", "FAILED": "failure", "ABORTED": "cancellation", "RUNNING": "error"}
 _UNDER_WAY: Final = frozenset({e.TaskDispatched.event_type, e.UsageReported.event_type})
-#: What follows from the answer of a pm.
+#: Events that follow from a pm's answer.
 _COMPILED: Final = frozenset({e.ContractCompiled.event_type, e.GateJudged.event_type})
 
 
 def run_context(run: Run) -> TraceContext:
-    """The span of a whole run."""
+    """Return the span of a whole run."""
     return TraceContext(run.trace_id, _id("run", run.run_id))
 
 
 def task_context(trace_id: str, task_id: str) -> TraceContext:
-    """The span that the message of a task names as what its work is a part of; the same for every delivery."""
+    """Return the parent span in the message of a task; the same for every delivery."""
     return TraceContext(trace_id, hashlib.sha256(task_id.encode()).hexdigest()[:16])
 
 
 def run_spans(run: Run, transitions: Sequence[Transition]) -> tuple[FinishedSpan, ...]:
-    """All spans of a run that has ended, parents before children. Raises MalformedError for events that cannot be read."""
+    """Return all spans of an ended run, parents before children.
+
+    Raises:
+        MalformedError: an event cannot be read.
+    """
     records = [record for transition in transitions for record in transition.events]
     if not records:
         return ()
@@ -46,7 +50,7 @@ def run_spans(run: Run, transitions: Sequence[Transition]) -> tuple[FinishedSpan
 
 
 class _Story:
-    """The events of one run, read once."""
+    """The events of one run, decoded once."""
 
     def __init__(self, run: Run, records: Sequence[OrchestratorEvent]) -> None:
         self._run = run
@@ -78,7 +82,7 @@ class _Story:
         return _nanoseconds(self._records[0].ts)
 
     def _states(self) -> Iterator[FinishedSpan]:
-        """Each state, and after it what was begun in it."""
+        """Yield each state followed by everything that started in it."""
         entered = [0, *(n for n, record in enumerate(self._records) if record.event_type == e.StateEntered.event_type)]
         for first, after in zip(entered, [*entered[1:], len(self._records)], strict=True):
             record = self._records[first]
@@ -106,7 +110,7 @@ class _Story:
                 yield self._part("wait for locks", self._context("locks", str(record.seq)), state, record, taken)
 
     def _task(self, number: int, state: str) -> Iterator[FinishedSpan]:
-        """The task, from being given out to being answered, and in it the message that gave it out."""
+        """Yield a task from dispatch to answer, and the message that dispatched it."""
         record = self._records[number]
         task = e.event_of(record)
         if not isinstance(task, e.TaskDispatched):
@@ -125,9 +129,9 @@ class _Story:
         yield self._send_span(task.role, task.pool, task.task_id, context, record)
 
     def _summons(self, number: int, state: str) -> Iterator[FinishedSpan]:
-        """A question beside the run, from being asked to being answered, and in it the message that asked it.
+        """Yield a question beside the run from dispatch to answer, and its message.
 
-        The spans of the role that answers are parts of that message.
+        That message is the parent of the answering role's spans.
         """
         record = self._records[number]
         asked = e.event_of(record)
@@ -151,7 +155,7 @@ class _Story:
     def _send_span(
         self, role: TaskRole, pool: str, task_id: str, context: TraceContext, record: OrchestratorEvent
     ) -> FinishedSpan:
-        """The message that gave work out, which is what the spans of the role are parts of."""
+        """Return the span of a dispatching message, the parent of the role's spans."""
         queue = task_queue(task_subject(role, pool))
         sent: dict[str, AttributeValue] = {
             c.MESSAGING_SYSTEM: "nats",
@@ -189,12 +193,12 @@ class _Story:
         attributes: dict[str, AttributeValue] | None = None,
         error: str = "",
     ) -> FinishedSpan:
-        """From one event to another; to the end of the run where there is none."""
+        """Return a span from one event to another; to the end of the run without a second one."""
         end = self._end if last is None else _nanoseconds(last.ts)
         return FinishedSpan(name, context, parent, _nanoseconds(first.ts), end, kind, attributes or {}, error)
 
     def _failure(self, answer: OrchestratorEvent | None) -> str:
-        """The reason code of an answer that did not count as done; empty for one that did."""
+        """Return the reason code of an unsuccessful answer; empty for a successful one."""
         if answer is None:
             return "unanswered"
         if answer.level != "ERROR":
@@ -204,7 +208,7 @@ class _Story:
         return _code(answer)
 
     def _refusal_after(self, answer: OrchestratorEvent) -> str:
-        """The code of the verdict that refused a result. Empty where no gate judged it, because the task itself failed."""
+        """Return the code of the verdict that refused a result. Empty when no gate judged it because the task itself failed."""
         for later in self._records[answer.seq :]:
             payload = e.event_of(later)
             if later.task_id == answer.task_id and isinstance(payload, e.GateJudged):
@@ -219,14 +223,14 @@ class _Story:
 
 
 def _answers(later: OrchestratorEvent, task: e.TaskDispatched) -> bool:
-    """Whether an event tells what became of a task."""
+    """Return whether an event ends the task."""
     if task.role == "pm" and later.event_type in _COMPILED:
-        return True  # the contract that it compiled has an id of its own, which these carry
+        return True  # these carry the id of the compiled contract
     return later.task_id == task.task_id and later.event_type not in _UNDER_WAY
 
 
 def _code(record: OrchestratorEvent) -> str:
-    """The reason code of an event that says that something failed."""
+    """Return the reason code of an event about a failure."""
     payload = e.event_of(record)
     match payload:
         case e.TaskFailed(error=error):
@@ -244,5 +248,5 @@ def _id(*of: str) -> str:
 
 
 def _nanoseconds(text: str) -> int:
-    """Since 1970, of a time as documents have it."""
+    """Return a document's time in nanoseconds since 1970."""
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,7 +1,7 @@
-"""The ledger on the bus: load a run, append a transition. Optimistic concurrency is the only lock.
+"""The ledger on the bus: loads a run, appends a transition. Optimistic concurrency is the only lock.
 
-``entry_validation.py`` settles which messages are entries. The others are passed over; an append counts them, so that it comes
-after the last message of the run's subject, whatever that is.
+``entry_validation.py`` selects the entries and ignores other messages. An append expects the sequence of the last message on
+the run's subject, foreign ones included.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gatewright.run.evolve import fold
 from gatewright.run.history import FollowedRun, follow_all
 from gatewright.run.state import Run
 
-#: Foreign messages that a process remembers to have told of.
+#: Number of reported foreign messages that a process remembers.
 _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A run as the ledger holds it; ``sequence`` is the stream sequence of its subject's last message (0: there is none).
+    """State of a run in the ledger; ``sequence`` is the stream sequence of its subject's last message (0: there is none).
 
     ``sequences`` are those of its entries, one for each of ``transitions``.
     """
@@ -37,7 +37,11 @@ class Position:
     sequences: tuple[int, ...] = ()
 
     def history(self) -> FollowedRun:
-        """The run and its past. Raises MalformedError (``run_unknown``) where there is no run."""
+        """Return the run and its past.
+
+        Raises:
+            MalformedError: there is no run (``run_unknown``).
+        """
         past = follow_all(record for transition in self.transitions for record in transition.events)
         if past is None:
             raise MalformedError("the ledger has no event of this run", code="run_unknown")
@@ -48,10 +52,10 @@ NOWHERE = Position(None, 0)
 
 
 class Ledger:
-    """Runs by id. Keeps what it has folded; a ConflictError on append means: ``load`` again and decide again.
+    """Runs by id, with a cache of folded runs. After a ConflictError on append: ``load`` and decide again.
 
-    ``foreign`` is told once of every message that is no entry: its run id and its sequence. ``writer`` is part of every
-    message id: two gatekeepers that come to the same transition at once must not both believe that they wrote it.
+    ``foreign`` is called once for every message that is no entry, with its run id and sequence. ``writer`` is part of every
+    message id: of two gatekeepers with the same transition at the same time, only one may consider it its own.
     """
 
     def __init__(self, bus: Bus, foreign: Callable[[str, int], None] | None = None, *, writer: str | None = None) -> None:
@@ -62,18 +66,19 @@ class Ledger:
         self._known: dict[str, Position] = {}
 
     async def get(self, run_id: str) -> Position:
-        """The run as far as this process knows it, read from the ledger when it does not."""
+        """Return the run from the cache, or load it."""
         return self.known(run_id) or await self.load(run_id)
 
     def known(self, run_id: str) -> Position | None:
-        """What this process remembers of the run; None says nothing about the ledger."""
+        """Return the cached run; None when it is not cached, whether or not the ledger has it."""
         return self._known.get(run_id)
 
     async def load(self, run_id: str) -> Position:
-        """Read the run anew.
+        """Load the run from the ledger.
 
-        Raises MalformedError when the ledger does not hold a valid history, UnavailableError (``other_version``) when a
-        gatekeeper of another version wrote what this one cannot read.
+        Raises:
+            MalformedError: the history is invalid.
+            UnavailableError: a gatekeeper of another version wrote unreadable entries (``other_version``).
         """
         position = NOWHERE
         async for message in self._bus.replay(run_subject(run_id)):
@@ -82,7 +87,12 @@ class Ledger:
         return position
 
     async def append(self, position: Position, transition: Transition) -> Position:
-        """Store the next transition. Raises ConflictError when another one came first, BusError when it is not known."""
+        """Store the next transition.
+
+        Raises:
+            ConflictError: another transition was stored first.
+            BusError: the outcome is unknown.
+        """
         run = fold([transition], position.run)
         ack = await self._bus.publish(
             run_subject(transition.run_id),
@@ -97,17 +107,17 @@ class Ledger:
         return advanced
 
     def forget(self, run_id: str) -> None:
-        """Drop what is remembered: after a conflict, or when the run has ended and its bundle is sealed."""
+        """Drop a run from the cache: after a conflict, or when its bundle is sealed."""
         self._known.pop(run_id, None)
 
     def baselines(self) -> frozenset[str]:
-        """The commits from which the runs start that this process remembers: all open ones that it has taken up."""
+        """Return the start commits of the cached runs, which include all open runs taken up here."""
         return frozenset(known.run.accepted.baseline_commit for known in self._known.values() if known.run is not None)
 
     async def everything(self, unreadable: Callable[[str, GatewrightError], None]) -> AsyncIterator[Position]:
-        """Every run in the ledger, folded; for listings.
+        """Yield every run in the ledger, folded; for listings.
 
-        A run whose history cannot be read is passed over and told to ``unreadable``: it must not stand in the way of others.
+        A run with an unreadable history is skipped and passed to ``unreadable``, so that it does not block the others.
         """
         runs: dict[str, Position] = {}
         broken: set[str] = set()
@@ -126,7 +136,7 @@ class Ledger:
                 yield position
 
     def _after(self, before: Position, message: Message, run_id: str) -> Position:
-        """The position after one more message of the run's subject."""
+        """Return the position after one more message of the run's subject."""
         return read_version(message, lambda: self._with_message(before, message, run_id))
 
     def _with_message(self, before: Position, message: Message, run_id: str) -> Position:
@@ -150,7 +160,7 @@ class Ledger:
             self._foreign(run_id, sequence)
 
     def _remember(self, run_id: str, position: Position) -> None:
-        """Never less than is known: a reading that began before an append may end after it."""
+        """Update the cache, but never to an older state: a read that started before an append may end after it."""
         known = self._known.get(run_id)
         if position.run is not None and (known is None or known.sequence <= position.sequence):
             self._known[run_id] = position

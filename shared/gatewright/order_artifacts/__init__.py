@@ -1,1 +1,1 @@
-"""Artifacts that are given with an order, and who may read them: memory of earlier runs, acceptance that makers never see."""
+"""Artifacts of an order and their readers: memory of earlier runs, and hidden acceptance checks."""

@@ -1,7 +1,7 @@
-"""Canonical memory: what earlier runs on a repository came to, as references, given to a later run as an artifact.
+"""Canonical memory: results of earlier runs on a repository, as references in an artifact for a later run.
 
-An entry is made of a run's progress packet when its bundle is sealed. The document holds the newest entries for which its
-bounds have room. It tells facts about the past and orders nothing: it opens no path and passes no gate.
+An entry is derived from a run's progress packet when its bundle is sealed. The document has the newest entries that fit its
+bounds. It states facts about the past and has no authority: it opens no path and passes no gate.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import MalformedError
 
-#: The input artifact that holds it. The gatekeeper alone gives one of this name.
+#: Name of its input artifact. Only the gatekeeper provides one of this name.
 MEMORY: Final = "canonical_memory"
-#: Of each list of an entry, so many.
+#: Maximum length of each list in an entry.
 MOST: Final = 12
 
 
 def entry_of(
     packet: ProgressPacket, packet_sha256: str, manifest_sha256: str, may_be_told: Callable[[str], bool] = lambda _: True
 ) -> MemoryEntry:
-    """What later runs are told of a sealed run. A path that may not be told is counted and not named.
+    """Return the memory entry of a sealed run. A path that must not be disclosed is counted, not named.
 
-    Hidden acceptance commands do not stand in it, not even their number.
+    Hidden acceptance commands are left out, even their number.
     """
     touched = [path for path in packet.touched.paths if may_be_told(path)][:MOST]
     superseded = {each.supersedes for each in packet.decisions if each.supersedes is not None}
@@ -53,7 +53,7 @@ def entry_of(
 
 
 def newest(entries: Iterable[MemoryEntry], most: int) -> tuple[MemoryEntry, ...]:
-    """The ``most`` that ended last, each run once, the newest last: the same in whichever order they are given."""
+    """Return the ``most`` runs that ended last, each once, the newest last; independent of the input order."""
     known = {entry.run_id: entry for entry in entries}
     return tuple(sorted(known.values(), key=lambda entry: (entry.finished_at, entry.run_id))[-most:])
 
@@ -61,7 +61,7 @@ def newest(entries: Iterable[MemoryEntry], most: int) -> tuple[MemoryEntry, ...]
 def memory_of(
     repository_sha256: str, publisher: str, entries: Iterable[MemoryEntry], bounds: MemoryBounds
 ) -> CanonicalMemory | None:
-    """The document, within its bounds: the oldest give way. None where nothing is left to tell."""
+    """Return the document within its bounds, without the oldest entries if necessary. None when nothing is left."""
     kept = newest(entries, bounds.entries)
     while kept:
         memory = CanonicalMemory(repository_sha256=repository_sha256, publisher=publisher, entries=kept)
@@ -72,14 +72,16 @@ def memory_of(
 
 
 def without_memory(artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
-    """``artifacts`` as a publisher may send them again."""
+    """Return ``artifacts`` without a memory, so that a publisher can submit them again."""
     return tuple(artifact for artifact in artifacts if artifact.name != MEMORY)
 
 
 async def read_memory(given: Sequence[Artifact], artifacts: ArtifactPort) -> CanonicalMemory | None:
-    """What a task is told of earlier runs; None where it is told nothing.
+    """Return the memory of a task; None without one.
 
-    Raises MalformedError (``memory_invalid``) for one that is not what its digest says, or that is there twice; ArtifactError.
+    Raises:
+        MalformedError: it does not match its digest, or occurs twice (``memory_invalid``).
+        ArtifactError: it cannot be fetched.
     """
     named = {(artifact.uri, artifact.sha256.lower()) for artifact in given if artifact.name == MEMORY}
     if not named:
@@ -96,7 +98,7 @@ async def read_memory(given: Sequence[Artifact], artifacts: ArtifactPort) -> Can
 
 
 def lines_of(memory: CanonicalMemory) -> Iterator[str]:
-    """The memory in lines for a model, the newest first. No run id and no time stands in them: equal pasts are equal bytes."""
+    """Yield the memory as lines for a model, newest first. Run ids and times are left out: equal pasts give equal bytes."""
     for ago, entry in enumerate(reversed(memory.entries), 1):
         times = "1 attempt" if entry.attempts == 1 else f"{entry.attempts} attempts"
         yield f"{ago}. {entry.status} ({entry.code}) after {times}" + (f", {entry.task_type}" if entry.task_type else "")

@@ -1,7 +1,7 @@
-"""Acceptance checks that the planners, makers and reviewers of a change never see: the test runner alone is sent them.
+"""Hidden acceptance checks, which planners, makers and reviewers of a change never see: only the test runner receives them.
 
-A contract marks a command as ``hidden``; files that only hidden commands see are input artifacts named ``hidden:PATH``. They
-replace what the candidate has at that path, so that a test which the maker of the change wrote never stands in for one.
+A contract marks a command as ``hidden``; files for hidden commands are input artifacts named ``hidden:PATH``. They replace the
+candidate's files at that path, so that a test by the maker of the change cannot replace a hidden one.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import AcceptanceTest, Artifact
 
 PREFIX: Final = "hidden:"
-#: The test runner's note of the files that hidden commands edited.
+#: The test runner's record of the files that hidden commands edited.
 CHANGES: Final = "hidden.workspace_changes"
-#: What the maker of a change is told of hidden checks that did not pass.
+#: Message for the maker of a change about failed hidden checks.
 FAILED: Final = "hidden_tests_failed"
 
 _Order = TypeVar("_Order", RunRequest, TaskContract)
 
 
 def hidden_files(artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
-    """Those of ``artifacts`` that are files for hidden commands."""
+    """Return the ``artifacts`` that are files for hidden commands."""
     return tuple(artifact for artifact in artifacts if artifact.name.startswith(PREFIX))
 
 
 def hidden_path(artifact: Artifact) -> str:
-    """Where such a file is shown, from the top of the repository."""
+    """Return the path of such a file, relative to the repository."""
     return artifact.name.removeprefix(PREFIX)
 
 
@@ -40,7 +40,7 @@ def hidden_tests(tests: Sequence[AcceptanceTest]) -> tuple[AcceptanceTest, ...]:
 
 
 def visible(order: _Order) -> _Order:
-    """``order`` without its hidden checks: the same object where it has none."""
+    """Return ``order`` without its hidden checks: the same object when it has none."""
     tests = tuple(test for test in order.acceptance_tests if not test.hidden)
     given = order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
     files = tuple(artifact for artifact in given if not artifact.name.startswith(PREFIX))
@@ -52,7 +52,7 @@ def visible(order: _Order) -> _Order:
 
 
 def with_hidden_part(contract: TaskContract, request: RunRequest) -> TaskContract:
-    """What was compiled from the visible part of ``request``, with the hidden part in the places that it had there."""
+    """Return the contract compiled from the visible part of ``request``, with the hidden part in its original places."""
     if contract.acceptance_tests != visible(request).acceptance_tests or visible(request) is request:
         return contract
     return replace(
@@ -61,7 +61,7 @@ def with_hidden_part(contract: TaskContract, request: RunRequest) -> TaskContrac
 
 
 def shown_to_makers(report: FoundFault, contract: TaskContract) -> FoundFault:
-    """``report`` as a further round of work may read it: of hidden commands, how many did not pass, and nothing else."""
+    """Return ``report`` for a further round of work: of hidden commands, only the number of failures."""
     hidden = {test.name for test in hidden_tests(contract.acceptance_tests)}
     if not isinstance(report, TestReport) or not hidden:
         return report
@@ -76,7 +76,7 @@ def shown_to_makers(report: FoundFault, contract: TaskContract) -> FoundFault:
 
 
 def _failing(commands: Sequence[TestCommand]) -> int:
-    """How many of them did not pass in the end; a second run decides."""
+    """Count the commands whose last run did not pass."""
     final = {command.name: command for command in commands}
     return sum(map(_command_failed, final.values()))
 
@@ -86,5 +86,5 @@ def _command_failed(command: TestCommand) -> bool:
 
 
 def _about(artifact: Artifact, hidden: set[str]) -> bool:
-    """Whether an artifact of a report tells of a hidden command: its output, what it edited, what was redacted of it."""
+    """Return whether an artifact of a report is about a hidden command: its output, its edits, its redactions."""
     return artifact.name in {CHANGES, "redactions"} or any(artifact.name.startswith(f"overlay.{name}.") for name in hidden)

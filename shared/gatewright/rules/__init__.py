@@ -1,1 +1,1 @@
-"""Rules that need nothing but documents: the gates judge by them while a run goes on, ``verify`` once more when it is over."""
+"""Rules on documents alone: the gates apply them during a run, and ``verify`` applies them again afterwards."""

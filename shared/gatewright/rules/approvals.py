@@ -1,6 +1,6 @@
-"""When a person has to be asked, and whether what came back is that person's word on exactly what was asked. Pure.
+"""Approval rules: when a person must be asked, and whether a decision is that person's, about exactly that request. Pure.
 
-The decider asks by these rules, the gatekeeper takes decisions by them, and ``verify`` holds both against them once more.
+The decider creates requests by these rules, the gatekeeper accepts decisions by them, and ``verify`` checks both again.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from gatewright.rules.rounds import handed_over, why_unrepaired
 from gatewright.rules.transfers import asked_transfers, transfer_words
 from gatewright.run.state import COMMAND, AskedApproval, Run
 
-#: What a signature is for (``ssh-keygen -Y sign -n``): one made for anything else does not count.
+#: Namespace of signatures (``ssh-keygen -Y sign -n``): a signature for another purpose is rejected.
 NAMESPACE = "gatewright-approval-v1"
-#: What no rule may let pass without a person: tests and pipelines, dependencies, what cannot be made good.
+#: Reasons that no rule may approve automatically: tests and pipelines, dependencies, irreversible operations.
 NEVER_BY_RULE = frozenset(
     {
         *("protected_class", "destructive", "broad_scope", "command", "risk_tier", "critic"),
         *("review", "escalation", "transfer", "blocked", "agent_question"),
     }
 )
-#: Classes of commands that are asked about where a rule names none.
+#: Classes of commands that a rule without classes covers.
 ASKED_COMMANDS: tuple[CommandClassName, ...] = ("network", "dependency-install", "destructive", "credential-sensitive")
-#: Of the risk of a change, the least first.
+#: Risk tiers of a change, lowest first.
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
-#: Comments on one request that are kept.
+#: Maximum number of stored comments per request.
 MOST_COMMENTS = 20
-#: Stages at which it is not a change that is decided.
+#: Stages whose decision is not about a change.
 _NO_CANDIDATE = frozenset({"contract", "beside"})
-#: What a rule asks about every change that its refs are about.
+#: Reasons that apply to every change on the rule's refs.
 _CERTAIN = frozenset({"landing", "review"})
-#: Of a request that others are asked in the place of.
+#: Statuses of a request that another request replaces.
 _ASKED_AGAIN = frozenset({"expired", "lapsed"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
 _MOST_WORDS = 1500
-#: What a yes does, in words, by the stage of the request.
+#: Effect of an approval as text, by the stage of the request.
 ON_YES: dict[AskStage, str] = {
     "contract": "the work is given out",
     "candidate": "the change lands",
@@ -70,7 +70,7 @@ ON_YES: dict[AskStage, str] = {
 
 @dataclass(frozen=True, slots=True)
 class MatchedRule:
-    """A rule that asks about a run, and why."""
+    """A rule that requires approval of a run, and the reason."""
 
     rule: ApprovalRule
     why: str
@@ -78,7 +78,7 @@ class MatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class JudgedDecision:
-    """A decision that counts: whose it is, by which key, on which request. ``delegate``: to whom it hands that on."""
+    """A valid decision: its person, key and request. ``delegate``: the person that the request is delegated to."""
 
     decision: ApprovalDecision
     signed: SignedDecision
@@ -89,7 +89,7 @@ class JudgedDecision:
 
 
 def stage_of(run: Run) -> AskStage | None:
-    """What may have to be asked where the run stands, or stood when it was parked; None: nothing."""
+    """Return the stage for which approvals may be due where the run is, or was when parked; None for no stage."""
     match run.parked_from or run.state:
         case "S3" | "S4" if handed_over(run):
             return "round"
@@ -102,9 +102,9 @@ def stage_of(run: Run) -> AskStage | None:
 
 
 def matching_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
-    """The rules of the run's policy that ask about it at this stage.
+    """Return the rules of the run's policy that require approval at this stage.
 
-    Before the change lands also those about the contract whose yes has lapsed since.
+    Before the landing these include contract rules whose approval has lapsed since.
     """
     contract = run.contract
     if contract is None:
@@ -117,12 +117,12 @@ def matching_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
 
 
 def has_lapsed(run: Run, stage: AskStage) -> bool:
-    """Whether a yes that was given at this stage, about what the run has now, counts no more."""
+    """Return whether an approval at this stage, of the run's current contract or candidate, is no longer valid."""
     return any(_lapse(run, rule) for rule in run.accepted.approval_rules if rule.stage == stage)
 
 
 def _lapse(run: Run, rule: ApprovalRule) -> str:
-    """Why a rule asks anew, in words: what a person had said about just this counts no more. Empty where it does not."""
+    """Return as text why a rule asks again: an approval of the same subject is no longer valid. Empty when it is valid."""
     lapsed = [
         asked.words
         for asked in run.approvals.values()
@@ -135,15 +135,15 @@ def _lapse(run: Run, rule: ApprovalRule) -> str:
 
 
 def unasked_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
-    """Those of which nothing that still counts was asked: what was decided of another contract or tree is void."""
+    """Return the rules without a valid request. Decisions on another contract or tree are void."""
     return tuple(each for each in matching_rules(run, stage) if not _counting(run, each.rule))
 
 
 def unapprovable(run: Run) -> str:
-    """Why no person can give a yes that the run needs, in words; empty where every yes can be given.
+    """Return as text why no person can give a required approval; empty when every approval is possible.
 
-    That is so where it is not known who ordered the run, and a rule wants another person: a rule that asks now or, before any
-    work is given out, one that will ask for certain before the change lands.
+    This is the case when the requester is unknown and a rule requires another person: a rule that applies now or, before any
+    work is dispatched, one that will apply before the landing in any case.
     """
     stage = stage_of(run)
     if stage is None or not is_orderer_unknown(run):
@@ -157,12 +157,12 @@ def unapprovable(run: Run) -> str:
 
 
 def wants_another(rule: ApprovalRule) -> bool:
-    """Whether only a person other than who ordered the run gives a rule its yes."""
+    """Return whether only a person other than the requester can approve for this rule."""
     return not rule.autopilot and (rule.reason == "review" or not rule.yourself)
 
 
 def draft_of(run: Run) -> ReviewStanding | None:
-    """The review that a rule will ask for once the change is made; None: there is none, or it was asked for."""
+    """Return the review that a rule will request once the change is made; None without one, or after it was requested."""
     if run.ended or not any(each.rule.quorum is not None for each in unasked_rules(run, "candidate")):
         return None
     stands = run.parked_from if run.parked and run.parked_from is not None else run.state
@@ -171,24 +171,32 @@ def draft_of(run: Run) -> ReviewStanding | None:
 
 
 def is_cleared(run: Run, stage: AskStage) -> bool:
-    """Whether every rule that asks has its yes, about exactly what the run has now."""
+    """Return whether every applicable rule has an approval of exactly the run's current contract or candidate."""
     return all(any(asked.status in _GRANTED for asked in _counting(run, each.rule)) for each in matching_rules(run, stage))
 
 
 def waited_for(run: Run) -> tuple[AskedApproval, ...]:
-    """What a parked run waits for, the oldest first."""
+    """Return the requests that a parked run waits for, oldest first."""
     return tuple(asked for asked in pending(run) if asked.request.stage != "beside")
 
 
 def pending(run: Run) -> tuple[AskedApproval, ...]:
-    """What waits for an answer, the oldest first."""
+    """Return the open requests, oldest first."""
     return tuple(asked for asked in run.approvals.values() if asked.status == "pending")
 
 
 def make_request(
     run: Run, each: MatchedRule, number: int, now: datetime, before: ApprovalRequest | None = None
 ) -> ApprovalRequest:
-    """The question. ``before``: the one that got no answer, in whose place others are asked."""
+    """Return an approval request.
+
+    Args:
+        run: the run.
+        each: the rule with its reason.
+        number: number of the request in the run, from 1.
+        now: the current time.
+        before: the unanswered request that this one replaces.
+    """
     rule, contract = each.rule, run.contract
     if contract is None:
         raise DeniedError("there is no contract to ask about", code="gate_not_evaluated")
@@ -228,7 +236,7 @@ def make_request(
 
 
 def _on_no(run: Run, rule: ApprovalRule) -> str:
-    """What becomes of a run that gets a no, in words: also why nothing is sent back where the rule would."""
+    """Return the effect of a rejection as text, including why a change is not sent back although the rule would."""
     review = rule.reason == "review"
     ends = "it stays in review until that vote is changed" if review else "the run ends (approval_rejected); nothing lands"
     if rule.on_reject == "end" or rule.stage != "candidate":
@@ -240,19 +248,19 @@ def _on_no(run: Run, rule: ApprovalRule) -> str:
 
 
 def next_asked(run: Run, asked: AskedApproval) -> MatchedRule | None:
-    """Who is asked in the place of those that did not answer; None: no other."""
+    """Return the rule that asks other people after an unanswered request; None when there are no others."""
     request = asked.request
     rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
     return MatchedRule(rule, request.why) if rule is not None and rule.escalate_to and request.escalates_from is None else None
 
 
 def is_over(request: ApprovalRequest, now: datetime) -> bool:
-    """Whether the time for an answer is over."""
+    """Return whether the time for an answer has passed."""
     return datetime.fromisoformat(request.expires_at) <= now
 
 
 def tree_words(request: ApprovalRequest) -> str:
-    """Which tree is decided on, as people are told."""
+    """Return the tree of the decision as text for people."""
     beside = "none: the run goes on beside this question"
     return request.candidate_tree or (beside if request.stage == "beside" else "none yet: no work was given out")
 
@@ -262,12 +270,12 @@ def contract_digest(contract: TaskContract) -> str:
 
 
 def request_digest(request: ApprovalRequest) -> str:
-    """What a decision says that it is about."""
+    """Return the digest by which a decision names its request."""
     return hashlib.sha256(codec.encode(request)).hexdigest()
 
 
-def decision_on(request: ApprovalRequest, **said: object) -> ApprovalDecision:
-    """A decision about exactly this request; ``said`` are verdict, person, decided_at, comment and phrase."""
+def decision_on(request: ApprovalRequest, **fields: object) -> ApprovalDecision:
+    """Return a decision about exactly this request; ``fields`` are verdict, person, decided_at, comment and phrase."""
     bound = {
         "request_id": request.request_id,
         "run_id": request.run_id,
@@ -276,17 +284,26 @@ def decision_on(request: ApprovalRequest, **said: object) -> ApprovalDecision:
         "candidate_tree": request.candidate_tree,
         "expires_at": request.expires_at,
     }
-    return ApprovalDecision(**{**bound, **said})  # type: ignore[arg-type] # the names are the fields
+    return ApprovalDecision(**{**bound, **fields})  # type: ignore[arg-type] # the names are the fields
 
 
 def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now: datetime) -> JudgedDecision:
-    """Whether a decision counts for ``run`` at ``now``.
+    """Judge whether a decision is valid for ``run`` at ``now``.
 
-    1. it is the canonical form of a decision  2. about this run and one of its requests  3. which waits for an answer, in time
-    4. about exactly what was asked, and what the run has now  5. signed by a key of the roster, in force, and by the person
-    that it names, at a time since it was asked  6. who may decide this, and has not handed it on  7. and not about a run of
-    their own  8. with the exact phrase  9. and is handed on, if it is, to a person who may decide it.
-    Raises MalformedError, VerificationError (``signature_invalid``), DeniedError; each with the code of its reason.
+    1. It is the canonical form of a decision.
+    2. It is about this run and one of its requests.
+    3. The request is open and has not expired.
+    4. It is about exactly that request, and the run's current contract or candidate.
+    5. It is signed by a valid key of the roster, by the named person, after the request was made.
+    6. The person may decide this, and has not delegated it.
+    7. The run is not the person's own.
+    8. The phrase is exact.
+    9. A delegate may decide the request.
+
+    Raises:
+        MalformedError: the document cannot be decoded.
+        VerificationError: the signature does not verify (``signature_invalid``).
+        DeniedError: has the code of the broken rule.
     """
     data = signed.document.encode()
     decision = codec.decode(data, ApprovalDecision)  # 1
@@ -317,7 +334,11 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
 
 
 def judge_batch(items: Sequence[JudgedDecision]) -> None:
-    """Whether these may be decided together. Raises DeniedError: one decision on each request, none of high risk."""
+    """Check that these decisions may be made together: one per request, none of high risk.
+
+    Raises:
+        DeniedError: they may not.
+    """
     ids = [item.request.request_id for item in items]
     if len(set(ids)) != len(ids):
         raise DeniedError("a request stands in the batch twice", code="approval_repeated")
@@ -335,15 +356,20 @@ def _is_dispatcher(run: Run, request: ApprovalRequest, person: RosterPerson) -> 
 
 
 def check_right(run: Run, request: ApprovalRequest, person: RosterPerson, code: str) -> None:
-    """Whether the rule that asks names the person, or asks who ordered the run. Raises DeniedError with ``code``."""
+    """Check that the rule names the person, or asks the requester.
+
+    Raises:
+        DeniedError: has the given ``code``.
+    """
     if not _is_dispatcher(run, request, person) and not names_person(request.approvers, person):
         raise DeniedError(f"{person.name} may not decide {request.rule}: {', '.join(request.approvers)}", code=code)
 
 
 def check_not_own(run: Run, request: ApprovalRequest, person: RosterPerson) -> None:
-    """Whether the person may say yes to this run: it is not their own, or the rule lets them.
+    """Check that the person may approve this run: it is not their own, or the rule allows that.
 
-    Raises DeniedError (``approval_of_own_run``, ``orderer_unknown``).
+    Raises:
+        DeniedError: ``approval_of_own_run``, ``orderer_unknown``.
     """
     if request.reason != "review" and (request.yourself or _is_dispatcher(run, request, person)):
         return
@@ -375,11 +401,11 @@ def _same_subject(run: Run, request: ApprovalRequest, decision: ApprovalDecision
     if decision.request_sha256 != request_digest(request) or decision.expires_at != request.expires_at:
         raise DeniedError("it is about another wording of the request", code="approval_other_request")
     if run.contract is None or not is_about(request, run, run.contract):
-        raise DeniedError("what was asked about has changed: it is void", code="approval_void")
+        raise DeniedError("this request no longer applies: the change was replaced after it was created", code="approval_void")
 
 
 def _counting(run: Run, rule: ApprovalRule) -> list[AskedApproval]:
-    """What was asked by a rule about what the run has now, and was not left unanswered."""
+    """Return the answered requests of a rule about the run's current contract or candidate."""
     contract = run.contract
     return [
         asked
@@ -392,7 +418,7 @@ def _counting(run: Run, rule: ApprovalRule) -> list[AskedApproval]:
 
 
 def is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool:
-    """Whether a request asks about what the run has now: its contract, its candidate, its round."""
+    """Return whether a request is about the run's current contract, candidate and round."""
     if request.stage == "round" and request.attempt != run.attempt:
         return False
     tree = run.candidate.tree if request.stage not in _NO_CANDIDATE and run.candidate is not None else ""
@@ -400,7 +426,7 @@ def is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool
 
 
 def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
-    """In words; empty when the rule has nothing to ask."""
+    """Return the reason as text; empty when the rule does not apply."""
     match rule.reason:
         case "broad_scope" | "command" | "protected_class":
             return _reason_words(rule, run)
@@ -432,7 +458,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
 
 
 def _reason_words(rule: ApprovalRule, run: Run) -> str:
-    """What gates found that the rule is about."""
+    """Return the gates' findings that the rule covers, as text."""
     wanted: list[str] = [rule.reason]
     if rule.reason == "command":
         wanted = [f"{COMMAND}{name}" for name in rule.commands or ASKED_COMMANDS]
@@ -452,7 +478,7 @@ def _of_evidence(rule: ApprovalRule, run: Run) -> str:
 
 
 def _tier(rule: ApprovalRule, run: Run) -> str:
-    """A change whose tier is not known is asked about."""
+    """Return the tier as text. A change with an unknown tier requires approval."""
     if run.routing is None:
         return "how much the change risks was not recorded"
     worst = "; ".join(f"{each.signal}: {each.detail}" for each in run.routing.signals if each.tier == run.routing.tier)
@@ -467,9 +493,11 @@ def _doubts(run: Run) -> str:
 
 
 def found_words(run: Run, reason: str) -> Iterator[str]:
-    """What gates found in what the run has now, in words.
+    """Yield the gates' findings about the current contract or candidate as text.
 
-    ``reason`` is one by name, or all of a family where it ends in a colon.
+    Args:
+        run: the run.
+        reason: a reason, or a family of reasons when it ends with a colon.
     """
     for found in run.reasons_found_now():
         if found.reason.startswith(reason) if reason.endswith(":") else found.reason == reason:

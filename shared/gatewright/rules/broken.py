@@ -1,4 +1,4 @@
-"""A broken rule, before it is a gate's violation or a verification's finding."""
+"""A broken rule, before it becomes a gate's violation or a verification's finding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Broken(NamedTuple):
-    """``code`` is stable, ``rule`` is a gate's name for it, ``path`` the path in the tree that it is about."""
+    """``code`` is stable, ``rule`` is a gate's name for it, ``path`` the affected path in the tree."""
 
     code: str
     rule: str

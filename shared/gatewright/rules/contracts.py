@@ -1,7 +1,7 @@
-"""What a contract may say that was compiled from a request: nothing that the request did not say.
+"""Contracts compiled from a request: they may order nothing beyond the request.
 
-Two things may be left open: the acceptance tests, which the pm fills in and tells what it asked a model for that; and what
-commands see, which then is the operator's profile for the language. Whether it is that, the gatekeeper's policy gate knows.
+Two things may be left open in a request. The pm adds missing acceptance tests and records which question to a model they
+answer. The environment is then the operator's profile for the language, which the policy gate checks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.profiles.choice import environment_of
 from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, resolve_role, worker_permissions
 
-#: What every compiled contract has in these fields, by the contract and the run's id.
+#: Values of fields that are the same in every compiled contract, from the contract and the run id.
 _UNIFORM: Mapping[str, Callable[[TaskContract, str], object]] = {
     "task_id": lambda _contract, run_id: contract_task_id(run_id),
     "task_type": lambda _contract, _run_id: "IMPLEMENT",
@@ -29,7 +29,7 @@ _UNIFORM: Mapping[str, Callable[[TaskContract, str], object]] = {
     "evidence_links": lambda _contract, _run_id: (),
     "mcp_tool_set": lambda _contract, _run_id: TOOL_SET,
 }
-#: Fields that ``differences`` does not look at, each with what decides them instead.
+#: Fields that ``differences`` skips, each with the rule that decides them instead.
 NOT_COMPARED: Mapping[str, str] = {
     **dict.fromkeys(_UNIFORM, "unlike_compiled"),
     "consultation": "the rules of consultations",
@@ -37,14 +37,20 @@ NOT_COMPARED: Mapping[str, str] = {
     "forbidden_actions": "they only narrow what commands may be",
 }
 _FIELDS = {field.name: field for field in fields(TaskContract)}
-#: Fields that a request and a contract share, under one name.
+#: Fields that a request and a contract share under one name.
 _SHARED = frozenset(_FIELDS) & {field.name for field in fields(RunRequest)}
 
 
 def differences(contract: TaskContract, request: RunRequest, baseline: str, run_id: str) -> Iterator[str]:
-    """The fields of ``contract`` that are not what ``request``, pinned to the commit ``baseline``, orders in run ``run_id``.
+    """Yield the fields of ``contract`` that differ from the request.
 
-    Every field is compared but those of ``NOT_COMPARED``. One that no request has must be at its default.
+    Every field is compared except those of ``NOT_COMPARED``. A field without a counterpart in requests must have its default.
+
+    Args:
+        contract: the compiled contract.
+        request: the request.
+        baseline: the commit that the request is pinned to.
+        run_id: the run.
     """
     expected = {
         "acceptance_tests": request.acceptance_tests or _proposed_tests(contract),
@@ -65,17 +71,17 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
 
 
 def unlike_compiled(contract: TaskContract, run_id: str) -> Iterator[str]:
-    """The fields that every contract compiled in run ``run_id`` fills alike, and this one does not."""
+    """Yield the fields with a fixed value in every compiled contract of run ``run_id`` that differ in this one."""
     for name, make in _UNIFORM.items():
         if getattr(contract, name) != make(contract, run_id):
             yield name
 
 
 def contract_task_id(run_id: str) -> str:
-    """The id of the contract that the pm compiles in run ``run_id``."""
+    """Return the id of the contract that the pm compiles in run ``run_id``."""
     return f"{run_id}.contract"
 
 
 def _proposed_tests(contract: TaskContract) -> tuple[AcceptanceTest, ...]:
-    """Those of a contract that a model was asked for; nothing else may stand where the request says nothing."""
+    """Return the tests of a contract that a model proposed; the request allows no other additions."""
     return contract.acceptance_tests if contract.consultation is not None else ()

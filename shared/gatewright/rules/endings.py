@@ -1,4 +1,4 @@
-"""Why a run ends, in code and words: what the decider writes, and what ``verify`` makes of the event before the end. Pure."""
+"""Endings of runs, as code and text: the decider records them, and ``verify`` derives them from the previous event. Pure."""
 
 from __future__ import annotations
 
@@ -20,65 +20,65 @@ EXPIRED = "approval_expired"
 
 
 class Ending(NamedTuple):
-    """The stable code of an end, and words for people."""
+    """Stable code and text of an ending."""
 
     code: str
     message: str
 
 
 def landed_ending(ref: str) -> Ending:
-    """A candidate is on ``ref``; empty: nothing was to be landed."""
+    """Return the ending of a run whose candidate is on ``ref``; empty when nothing was to land."""
     return Ending("ok", "landed" if ref else "proven; nothing was to be landed")
 
 
 def refused_ending(report: GateReport) -> Ending:
-    """A gate refused."""
+    """Return the ending after a gate's refusal."""
     return Ending(report.code, f"{report.gate} gate: {report.summary}")
 
 
 def escalated_ending(report: GateReport, attempt: int) -> Ending:
-    """A gate refused as often as it may without a person."""
+    """Return the ending after the maximum number of refusals without a person."""
     words = f"{report.gate} gate ({report.code}): {report.summary}; refused {attempt} times in a row"
     return Ending(ESCALATED, f"{words}, a person has to look at it")
 
 
 def none_passed(run: Run) -> Ending:
-    """Every candidate is out."""
+    """Return the ending of a run whose candidates are all eliminated."""
     outcomes = [f"candidate {number}: {state.failure}" for number, state in sorted(run.candidates.items())]
     return Ending(ESCALATED if candidates_escalate(run) else NONE_PASSED, "; ".join(outcomes))
 
 
 def task_failed(error: Error) -> Ending:
-    """A role could not do its task."""
+    """Return the ending after a role's failed task."""
     return Ending(reason_of(error.code, "task_failed"), error.message)
 
 
 def worker_failed(result: TaskResult) -> Ending:
-    """A worker could not make the change."""
+    """Return the ending after a worker's failure."""
     code, _, words = (result.failure or "").partition(":")
     return Ending(reason_of(code, "executor_failed"), words.strip() or result.summary or "the worker failed")
 
 
 def budget_exceeded(event: e.BudgetExceeded) -> Ending:
-    """A budget is used up."""
+    """Return the ending after an exceeded budget."""
     whose = f" by {event.task_id}, of its share" if event.task_id else ""
     words = Excess(event.budget, event.limit, event.used).words
     return Ending(BUDGET_EXCEEDED, words + whose + (f", {event.waiting}" if event.waiting else ""))
 
 
 def approval_expired(asked: AskedApproval) -> Ending:
-    """A person who was asked did not answer in time."""
+    """Return the ending after an approval request expired."""
     words = f"{', '.join(holders(asked))} did not answer {asked.request.rule} until {asked.request.expires_at}"
     return Ending(EXPIRED, words)
 
 
 def orderer_unknown(run: Run) -> Ending:
-    """A person has to approve, and it is not known who ordered the run."""
+    """Return the ending of a run that needs approval while its requester is unknown."""
     return Ending(ORDERER_UNKNOWN, unapprovable(run))
 
 
 def waiting_for(run: Run, budget: Literal["wall_sec", "tokens", "cost_usd", "iterations"]) -> str:
-    """What an open run is waiting for when its time is over, in words; empty for any other budget."""
+    """Return as text what an open run waits for when its wall time is exhausted; empty for other budgets."""
     if budget != "wall_sec":
         return ""
     if run.parked:

@@ -1,4 +1,4 @@
-"""How much a change adds to each of its files, in bytes: what was there before is not counted. Pure."""
+"""Growth of each file by a change, in bytes, without former content. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from gatewright.git.modes import REGULAR
 
 
 def file_growth(changes: Sequence[TreeChange], sizes: Mapping[str, int]) -> dict[bytes, int]:
-    """By path, of each written file: its size less that of the file that it replaces.
+    """Return by path the size of each written file minus the size of the file that it replaces.
 
-    A new file replaces one of the same content that the change takes away, or else one of the same name in another folder; each
-    file is replaced once. ``sizes`` are those of the contents by their ids.
+    A new file replaces a removed one of the same content, or else one of the same name in another folder. Each file is replaced
+    once.
+
+    Args:
+        changes: the changed paths.
+        sizes: sizes of contents by object id.
     """
     gone = [change for change in changes if change.old_mode in REGULAR and change.new_mode not in REGULAR]
     written = [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]

@@ -1,7 +1,7 @@
-"""What every gate must have looked at, and which rules it must have applied: missing evidence is a finding, not a pass.
+"""Objects that each gate must examine, and rules that it must apply: missing evidence is a finding, never a pass.
 
 The gates take names and digests from here, and ``verify`` compares a report with the same list. A gate may name more, such as
-files and rules of the operator's policies, which no bundle holds.
+files and rules of the operator's policies, which no bundle contains.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from gatewright.rules.transfers import FILE as TRANSFERS
 from gatewright.run import events as e
 from gatewright.run.state import Run
 
-#: The digest over all policies, and, with a file's name, of one that is no longer what the run was accepted under.
+#: Digest over all policies and, with a file name, of a policy that changed since the run was accepted.
 POLICIES = "policies"
-#: The rule of the policy gate whose detail is the baseline as it was asked for.
+#: The rule of the policy gate whose detail is the requested baseline.
 BASELINE = "baseline"
 BASELINE_COMMIT, BASELINE_TREE = "baseline_commit", "baseline_tree"
-#: The schema that the answer of a role must have.
+#: The schema of a role's answer.
 OUTPUT_SCHEMA = "output_schema"
 PLAN, TOKEN, PATCH, CANDIDATE_TREE, REPORT = "plan", "token", "patch", "candidate_tree", "report"
-#: The policy file with the people who may decide.
+#: Policy file with the people who may decide.
 ROSTER = "approvers.json"
 FILES_WRITTEN, FILES_REMOVED, FILES_LOST = "files_written", "files_removed", "files_lost"
 SECRET_SCANNER, ENVIRONMENT, FLAKY = "secret_scanner", "environment", "flaky"
 COMMIT, TREE = "commit", "tree"
-#: How the names of commands begin: each is a part of a rule on all of them.
+#: Prefix of rules on commands: each is a part of one rule on all of them.
 COMMANDS = "commands."
-#: The test runner's note of the candidate's own files that the commands edited.
+#: The test runner's record of the candidate's files that commands edited.
 WORKSPACE_CHANGES = "workspace_changes"
 
 _CHANGE = frozenset(
@@ -65,7 +65,7 @@ _PLAN = frozenset(
     {"dispatch.table", "dispatch.owner", "task_id", "contract", "least_privilege", "allowed_paths", "disjoint", "batches"}
     | {"candidates", "sharding", "times"}
 )
-#: The rules that a gate applies to whatever it passes. Those that only some contracts or policies bring are not listed.
+#: Rules that a passing gate has always applied. Rules that depend on contracts or policies are not listed.
 RULES: dict[GateName, frozenset[str]] = {
     "policy": frozenset({"danger_full_access", "allowed_paths", "protected_paths.sacred", "command_allowlist", "repository"}),
     "plan": _PLAN,
@@ -79,7 +79,7 @@ RULES: dict[GateName, frozenset[str]] = {
 
 
 class LookedAt(NamedTuple):
-    """Something that a gate must name; ``digest`` is None where the gate alone knows it."""
+    """An object that a gate must name; ``digest`` is None where only the gate knows it."""
 
     name: str
     digest: str | None
@@ -89,37 +89,37 @@ _OWNS = " owns"
 
 
 def owned_files(task_id: str) -> str:
-    """Under which name the integrated gate says how many of the changed files a worker's are."""
+    """Return the name of the integrated gate's rule on the number of files that a worker changed."""
     return f"{task_id}{_OWNS}"
 
 
 def decided_request(request_id: str) -> str:
-    """Under which name the approval gate names a request that people decided about."""
+    """Return the name under which the approval gate records a decided request."""
     return f"request {request_id}"
 
 
 def decided_rule(rule: str) -> str:
-    """Under which name the approval gate lists a rule of the policy that people answered."""
+    """Return the name under which the approval gate lists an answered rule of the policy."""
     return f"approval.{rule}"
 
 
 def required_output(output: RequiredOutput) -> str:
-    """Under which name the landing gate's report says where a required output is."""
+    """Return the name under which the landing gate records a required output."""
     return f"output.{output.type}.{output.name}"
 
 
 def document_uri(document: ReviewReport | TestReport) -> str:
-    """The artifact that a gate keeps a role's report as."""
+    """Return the artifact URI under which a gate stores a role's report."""
     return stored_uri(hashlib.sha256(codec.encode(document)).hexdigest())
 
 
 def plan_digest(plan: Plan) -> str:
-    """The digest of a plan, as the plan gate names it."""
+    """Return the digest of a plan, as the plan gate records it."""
     return hashlib.sha256(codec.encode(plan)).hexdigest()
 
 
 def of_commands(ordered: Sequence[Ordered]) -> Iterator[tuple[str, str]]:
-    """What the tests gate looks at of each command that ran."""
+    """Yield the evidence of the tests gate on each command that ran."""
     for one in ordered:
         for command in one.runs:
             name = one.test.name if command.run == 1 else f"{one.test.name}.run{command.run}"
@@ -132,7 +132,7 @@ def of_commands(ordered: Sequence[Ordered]) -> Iterator[tuple[str, str]]:
 
 
 def of_surroundings(tests: TestReport) -> Iterator[tuple[str, str]]:
-    """What the tests gate looks at of what commands saw and changed."""
+    """Yield the evidence of the tests gate on the environment and edits of commands."""
     tested = tests.surroundings.environment if tests.surroundings is not None else None
     if tested is not None:
         yield ENVIRONMENT, tested.files_sha256
@@ -151,11 +151,16 @@ def expected_evidence(
     following: Sequence[e.RunEvent] = (),
     held: e.RosterHeld | None = None,
 ) -> tuple[LookedAt, ...]:
-    """What the report must name, on a run as it was before the verdict, seen from the candidate that the verdict is about.
+    """Return what the report must name.
 
-    ``decisions`` are what people said and the verdict is on; ``following`` are the events that came of it. ``held`` is the
-    comparison with the roster that was recorded right before it. A gate that refuses may stop early: of those, only the
-    reviewer's, the tests' and the approval gate look at everything.
+    A refusing gate may stop early: of those, only the reviewer, tests and approval gates examine everything.
+
+    Args:
+        run: the run before the verdict, seen from the candidate of the verdict.
+        report: the verdict.
+        decisions: the decisions of people that the verdict is about.
+        following: the events that resulted.
+        held: the roster comparison recorded right before it.
     """
     match report.gate:
         case "reviewer" if run.review is not None:
@@ -185,7 +190,7 @@ def expected_evidence(
 
 
 def faults_of_evidence(report: GateReport, expected: Sequence[LookedAt]) -> Iterator[str]:
-    """In words what the report lacks, names otherwise or names too often, of what it must have looked at."""
+    """Yield as text which required evidence the report lacks, or names differently or repeatedly."""
     wanted: dict[str, list[str | None]] = {}
     for name, digest in expected:
         wanted.setdefault(name, []).append(digest)
@@ -200,9 +205,9 @@ def faults_of_evidence(report: GateReport, expected: Sequence[LookedAt]) -> Iter
 
 
 def missing_rules(run: Run, report: GateReport, decisions: Sequence[Decision] = ()) -> tuple[str, ...]:
-    """The rules that a gate must have applied, and does not name; ``decisions`` as above.
+    """Return the rules that a gate must have applied but does not name.
 
-    A gate that refuses may stop early, but for those of the reviewer and of tests that could be run.
+    A refusing gate may stop early, except the reviewer gate and the tests gate on executable tests.
     """
     whole = report.gate == "reviewer" or (report.gate == "tests" and run.tests is not None and run.tests.status != "ERROR")
     if report.verdict != "PASS" and not whole:
@@ -213,7 +218,7 @@ def missing_rules(run: Run, report: GateReport, decisions: Sequence[Decision] = 
 
 
 def faults_of_violations(report: GateReport) -> Iterator[str]:
-    """In words where a rule is named twice, or a refusal has other violations than rules that it calls broken."""
+    """Yield as text repeated rules, and violations of a refusal that match none of its broken rules."""
     names = [rule.rule for rule in report.rules]
     if len(names) != len(set(names)):
         yield "it names a rule twice"
@@ -226,7 +231,7 @@ def faults_of_violations(report: GateReport) -> Iterator[str]:
 
 
 def faults_of_counts(report: GateReport, composed: e.CandidateComposed | None) -> Iterator[str]:
-    """In words where the numbers of files of an integrated candidate, which is ``composed``, do not add up."""
+    """Yield as text inconsistent file counts of an integrated candidate ``composed``."""
     if report.gate != "integrated" or composed is None:
         return
     number = composed.changed_files
@@ -250,7 +255,7 @@ def _candidate(run: Run) -> Iterator[LookedAt]:
 
 
 def _calls(run: Run, asked: Consultation | Sequence[Artifact] | None) -> Iterator[LookedAt]:
-    """The records of model calls, where a policy asks what went to providers."""
+    """Yield the records of model calls, where a policy controls transfers to providers."""
     artifacts = asked.artifacts if isinstance(asked, Consultation) else asked or ()
     if TRANSFERS in run.accepted.policies and (kept := records_in(artifacts)) is not None:
         yield LookedAt(kept.name, kept.sha256)
@@ -338,7 +343,7 @@ def _landing(run: Run, landed: e.Landed | None, held: e.RosterHeld | None) -> It
 
 
 def _place(output: RequiredOutput, run: Run) -> str | None:
-    """Where a required output is, as far as the run tells it."""
+    """Return the location of a required output, as far as the run records it."""
     if run.candidate is None:
         return None
     return {"patch": run.candidate.patch, "commit": run.candidate.tree}.get(output.type)

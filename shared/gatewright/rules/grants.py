@@ -1,7 +1,7 @@
-"""What a person approves in advance, for a pattern and a time: whether it is theirs, and covers what a run asks. Pure.
+"""Grants: approvals in advance, for a pattern and a period. Checks their signature and whether they cover a request. Pure.
 
-A grant answers one rule on one repository. It never reaches what is asked about each time: secrets, tests and pipelines,
-destructive operations, broad scopes, doubts, votes, what is of high risk, and what wants exact words.
+A grant answers one rule on one repository. It never covers what must be approved each time: secrets, tests and pipelines,
+destructive operations, broad scopes, doubts, votes, high risk, and requests with an exact phrase.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
 from gatewright.run.state import Run
 
-#: What the signatures are for (``ssh-keygen -Y sign -n``): a decision's, made for one request, is none of these.
+#: Namespace of grant signatures (``ssh-keygen -Y sign -n``), so that the signature of a single decision is no grant.
 GRANT_NAMESPACE = "gatewright-grant-v1"
 REVOCATION_NAMESPACE = "gatewright-grant-revocation-v1"
-#: The only reasons that can be answered in advance.
+#: The only reasons that can be approved in advance.
 GRANTABLE = frozenset({"agent", "landing", "protected_class", "risk_tier"})
 _CLASS = "protected_class:"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedGrant:
-    """A grant that is a person's own: whose, by which key."""
+    """A grant with a valid signature: its person and key."""
 
     grant: ApprovalGrant
     signed: SignedDecision
@@ -44,14 +44,17 @@ class JudgedGrant:
 
 
 def document_digest(signed: SignedDecision) -> str:
-    """Of the very bytes that were signed."""
+    """Return the digest of the exact signed bytes."""
     return hashlib.sha256(signed.document.encode()).hexdigest()
 
 
 def judge_grant(signed: SignedDecision, roster: ApproverRoster, now: datetime) -> JudgedGrant:
-    """Whether a grant is signed, in its canonical form, by a key of the roster that is in force, of the person that it names.
+    """Check that a grant is canonical and signed by a valid key of the roster, of the person that it names.
 
-    Raises MalformedError, VerificationError (``signature_invalid``), DeniedError.
+    Raises:
+        MalformedError: it cannot be decoded.
+        VerificationError: ``signature_invalid``.
+        DeniedError: the key is not valid, or belongs to another person.
     """
     data = signed.document.encode()
     grant = codec.decode(data, ApprovalGrant)
@@ -60,17 +63,19 @@ def judge_grant(signed: SignedDecision, roster: ApproverRoster, now: datetime) -
 
 
 def judge_revocation(signed: SignedDecision, roster: ApproverRoster, now: datetime) -> GrantRevocation:
-    """The same of a revocation. Each person of the roster may revoke: it has people asked, and lets nothing pass."""
+    """Check a revocation like ``judge_grant``. Anyone on the roster may revoke, since that only removes an approval."""
     revocation = codec.decode(signed.document.encode(), GrantRevocation)
     _signed_by(signed, codec.encode(revocation), REVOCATION_NAMESPACE, revocation.person, roster, now)
     return revocation
 
 
 def check_new(judged: JudgedGrant, rule: ApprovalRule | None, now: datetime) -> None:
-    """Whether a grant may be taken now.
+    """Check that a grant may be submitted now.
 
-    How long ago it may have been made follows from how long it may last. Raises DeniedError: ``signing_time_wrong``,
-    ``grant_too_wide``, ``grant_over``, ``approver_not_allowed``.
+    The maximum age of its signature follows from its maximum duration.
+
+    Raises:
+        DeniedError: ``signing_time_wrong``, ``grant_too_wide``, ``grant_over``, ``approver_not_allowed``.
     """
     grant = judged.grant
     check_signing_time(grant.made_at, None, now)
@@ -82,12 +87,16 @@ def check_new(judged: JudgedGrant, rule: ApprovalRule | None, now: datetime) -> 
 
 
 def check_revocation(revocation: GrantRevocation, grant: ApprovalGrant, now: datetime) -> None:
-    """Whether a revocation was signed since its grant was made. Raises DeniedError (``signing_time_wrong``)."""
+    """Check that a revocation was signed after its grant was made.
+
+    Raises:
+        DeniedError: ``signing_time_wrong``.
+    """
     check_signing_time(revocation.revoked_at, grant.made_at, now)
 
 
 def in_force(judged: JudgedGrant, now: datetime) -> bool:
-    """Whether its time has begun and is not over, and its key is in force."""
+    """Return whether the grant's period includes ``now`` and its key is valid."""
     if not _time(judged.grant.made_at) <= now < _time(judged.grant.not_after):
         return False
     try:
@@ -98,24 +107,34 @@ def in_force(judged: JudgedGrant, now: datetime) -> bool:
 
 
 def grantable(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
-    """What is to be asked, and may have been approved in advance."""
+    """Return the upcoming requests that a grant may answer."""
     return tuple(each for each in unasked_rules(run, stage) if each.rule.grants is not None and not each.rule.autopilot)
 
 
 def subject_of(run: Run, rule: ApprovalRule) -> str:
-    """What a use is about: the candidate's tree, or the contract's digest."""
+    """Return the subject of a use: the candidate's tree, or the contract's digest."""
     if rule.stage == "candidate":
         return run.candidate.tree if run.candidate is not None else ""
     return contract_digest(run.contract) if run.contract is not None else ""
 
 
 def why_uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequence[bytes], now: datetime) -> str:
-    """Why a grant does not answer what ``rule`` asks about ``run``, in words; empty when it does.
+    """Return as text why a grant does not answer ``rule`` for ``run``; empty when it does.
 
-    ``paths`` are those that the candidate changes.
-    1. it is in its time  2. it is about this repository and this rule  3. the run's rule allows it, and names its person
-    4. it is not about a run of their own  5. nothing is there that is asked about each time  6. each file is of its paths, and
-    versions move as far as it says, where it does  7. the risk is no higher than it says.
+    1. Its period includes now.
+    2. It is about this repository and this rule.
+    3. The run's rule allows it, and names its person.
+    4. The run is not the person's own.
+    5. Nothing requires approval each time.
+    6. Its paths cover each file, and its limit on version changes holds.
+    7. The risk is within its limit.
+
+    Args:
+        run: the run.
+        rule: the rule that requires approval.
+        judged: the grant.
+        paths: the candidate's changed paths.
+        now: the current time.
     """
     grant, contract = judged.grant, run.contract
     if contract is None or not subject_of(run, rule):
@@ -137,7 +156,7 @@ def why_uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequ
 
 
 def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
-    """Whether the rule lets a grant be this much. Raises DeniedError."""
+    """Check that the rule permits the size of the grant. Raises DeniedError."""
     grant, bounds = judged.grant, rule.grants
     words = ""
     if bounds is None or rule.reason not in GRANTABLE or rule.phrase or rule.risk == "high" or rule.reason != grant.reason:
@@ -160,7 +179,9 @@ def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
 
 
 def _is_plain(pattern: str) -> bool:
-    """One spelling, no way up, no beginning at the root of the host; an ending has a dot, so that it cannot mean all files."""
+    """Return whether a pattern is normalised, relative and stays inside; an extension needs a dot, so that it cannot match all
+    files.
+    """
     parts = pattern.removesuffix("/").split("/")
     plain = not {"", ".", ".."} & set(parts) and pattern.isprintable() and unicodedata.normalize("NFC", pattern) == pattern
     return plain and (not pattern.startswith("*") or "." in pattern)
@@ -180,7 +201,10 @@ def _asked_each_time(run: Run, grant: ApprovalGrant) -> str:
 
 
 def _elsewhere(run: Run, rule: ApprovalRule, grant: ApprovalGrant, paths: Sequence[bytes]) -> str:
-    """Exactly as they are spelled: what differs in case or form is another file. Before there is a change, the contract's."""
+    """Compare paths exactly: another case or normal form is another file.
+
+    Before there is a change, use the contract's paths.
+    """
     if rule.stage == "contract":
         folders = PathPatterns([each for each in grant.paths if not each.startswith("*")], folded=False)
         allowed = [path.encode("utf-8", "surrogatepass") for path in run.contract.allowed_paths] if run.contract else []
@@ -192,7 +216,7 @@ def _elsewhere(run: Run, rule: ApprovalRule, grant: ApprovalGrant, paths: Sequen
 
 
 def _beyond_versions(run: Run, grant: ApprovalGrant) -> str:
-    """What the gatekeeper found in its own diff is what counts; ``verify`` finds it once more."""
+    """Compare with the version changes that the gatekeeper found in its own diff; ``verify`` recomputes them."""
     if grant.versions is None:
         return ""
     moved = run.candidate.versions if run.candidate is not None else None
@@ -202,7 +226,7 @@ def _beyond_versions(run: Run, grant: ApprovalGrant) -> str:
 
 
 def _riskier(run: Run, rule: ApprovalRule, grant: ApprovalGrant) -> str:
-    """Classes that the grant names are no further risk; but where the risk itself is asked about, they are."""
+    """Return why the risk exceeds the grant. Classes named by the grant add no risk, unless the rule asks about risk itself."""
     if rule.stage == "contract":
         return ""
     if run.routing is None:
@@ -229,7 +253,7 @@ def _signed_by(
 
 
 def _time(text: str) -> datetime:
-    """Raises DeniedError (``grant_too_wide``) for what is no time with a zone."""
+    """Parse a time. Raises DeniedError (``grant_too_wide``) for one without a zone."""
     found = read_time(text)
     if found is None:
         raise DeniedError(f"{text[:40]!a} is no time with a zone", code="grant_too_wide")

@@ -1,4 +1,4 @@
-"""Where a run lands, and what its commit says."""
+"""Target ref and commit message of a landing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatewright.run.state import Run
 
 
 def landing_ref(run_id: str, repository: Repository) -> str:
-    """The full name of the ref that the run lands on; empty for none."""
+    """Return the full name of the ref that the run lands on; empty for none."""
     match repository.landing:
         case "branch":
             return RUN_BRANCHES + run_id
@@ -22,9 +22,9 @@ def landing_ref(run_id: str, repository: Repository) -> str:
 
 
 def commit_message(run: Run, contract: TaskContract) -> str:
-    """Subject from the contract, and trailers that lead from the commit to the evidence.
+    """Return the commit message: subject from the contract, and trailers that link the commit to the evidence.
 
-    The chain's head is that of the run before it lands: a landing done again after a crash makes the same commit.
+    The chain's head is that of the run before landing, so repeating a landing after a crash makes the same commit.
     """
     words = "".join(char if char.isprintable() else " " for char in contract.inputs.spec)
     subject = " ".join(words.split())[:72].rstrip() or run.run_id

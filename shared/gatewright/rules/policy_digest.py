@@ -1,4 +1,4 @@
-"""The one digest over all policies of a gatekeeper, made of the digests of its files, which every run records beside it."""
+"""Digest over all policies of a gatekeeper, computed from the digests of its files. Every run records it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from gatewright.policy_files import OPTIONAL, ORGANISATION, REQUIRED
 
 
 def policies_sha256(digests: Mapping[str, str], named_publishers: Iterable[str]) -> str:
-    """It changes with any policy that is changed, added, removed or renamed.
+    """Return the digest. It changes with any changed, added, removed or renamed policy.
 
-    ``digests`` are the hexadecimal sha256 of the files by name, with rules of the organisation as ``organisation/<rule>``.
-    ``named_publishers`` are those that the settings name beside the file.
-    Raises ValueError for what is no digest, KeyError for a file that is missing.
+    Args:
+        digests: hexadecimal sha256 of the files by name, with organisation rules as ``organisation/<rule>``.
+        named_publishers: publishers from the settings.
+
+    Raises:
+        ValueError: a digest is invalid.
+        KeyError: a file is missing.
     """
     digest = hashlib.sha256()
     for name in REQUIRED:

@@ -1,8 +1,8 @@
-"""When the votes on a change are a consensus. Pure: colours and seats in, the outcome out.
+"""Quorum: when the votes on a change form a consensus. Pure: colours and seats in, the outcome out.
 
-A quorum is enough reviewers, one of them for each seat of the domain and another of quality. It passes with enough greens,
-or with one green and enough yellows, each with its mitigations; any red blocks, or, where the change can be sent back,
-makes a consensus of no.
+A quorum is enough reviewers, one of them for each domain seat and another for quality. It passes with enough greens, or with
+one green and enough yellows, each with its mitigations. Any red blocks; if the change can be sent back, a quorum with a red is
+a consensus to reject.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.identities import same_person
 from gatewright.contracts.people.review_votes import ConsensusReceipt, ReviewQuorum, VoteColour
 
-#: Who can fill each seat of the domain.
+#: The people who can fill each domain seat.
 Seats = tuple[tuple[str, ...], ...]
-#: The role reviewer's report, as a voter.
+#: The reviewer role's report, as a voter.
 ROLE_VOTER = "role:reviewer"
-#: How a model is named as a voter, before its name.
+#: Prefix of a model's name as a voter.
 MODEL_VOTER = "model:"
 
 
@@ -26,8 +26,8 @@ MODEL_VOTER = "model:"
 class Ballot:
     """One vote as the rule sees it.
 
-    ``domain``: which seats of the domain it can fill, by number; ``duo``: at which of the two places of the duo it can
-    stand; ``late``: after the first time was over.
+    ``domain``: indexes of the domain seats that it can fill; ``duo``: which of the two places of the duo it can take; ``late``:
+    after the first deadline.
     """
 
     voter: str
@@ -40,19 +40,19 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class QuorumOutcome:
-    """``blockers``, in words, are what keeps the review from a yes. ``receipt`` is None while it is open."""
+    """``blockers`` are the obstacles to approval, as text. ``receipt`` is None while the review is open."""
 
     receipt: ConsensusReceipt | None
     blockers: tuple[str, ...]
 
 
 def names_person(names: Sequence[str], person: RosterPerson) -> bool:
-    """Whether a list of people and ``@groups`` names this person."""
+    """Return whether a list of people and ``@groups`` includes this person."""
     return any(same_person(person.name, name) for name in names) or any(f"@{group}" in names for group in person.groups)
 
 
 def seats_of(quorum: ReviewQuorum, lines: Iterable[int]) -> Seats:
-    """The seats of the domain of a change that falls under these ``lines`` of the file of owners (0: under none)."""
+    """Return the domain seats of a change under these ``lines`` of the owners file (0: under none)."""
     if not quorum.by_owner:
         return (quorum.domain,)
     owners = {each.line: each.owners for each in quorum.owners}
@@ -60,17 +60,25 @@ def seats_of(quorum: ReviewQuorum, lines: Iterable[int]) -> Seats:
 
 
 def ballot_of(quorum: ReviewQuorum, seats: Seats, person: RosterPerson, colour: VoteColour, *, late: bool) -> Ballot:
-    """A person's vote with the seats that the person can fill."""
+    """Return a person's vote with the seats that the person can fill."""
     domain = frozenset(number for number, names in enumerate(seats) if names_person(names, person))
     duo = frozenset(place for place, name in enumerate(quorum.duo) if names_person((name,), person))
     return Ballot(person.name, colour, domain, names_person(quorum.quality, person), duo=duo, late=late)
 
 
 def outcome_of(quorum: ReviewQuorum, seats: Seats, ballots: Sequence[Ballot], *, sends_back: bool = False) -> QuorumOutcome:
-    """Whether these votes, one of each voter, are a consensus. ``sends_back``: a red one repairs the change.
+    """Return whether these votes, one per voter, form a consensus.
 
-    1. any red blocks  2. greens, or a green with yellows  3. enough reviewers, with two that fill the seats, or else the duo
-    4. where a quorum has a red among its votes, and the change can be sent back, that is the consensus.
+    1. Any red blocks.
+    2. Enough greens, or a green with enough yellows.
+    3. Enough reviewers with two that fill the seats, or else the duo.
+    4. If a quorum includes a red and the change can be sent back, the consensus is to reject.
+
+    Args:
+        quorum: the rule's quorum.
+        seats: the domain seats.
+        ballots: the votes.
+        sends_back: whether a red vote sends the change back.
     """
     reds = tuple(each.voter for each in ballots if each.colour == "red")
     blockers = [f"{voter} votes red" for voter in reds]  # 1
@@ -105,7 +113,7 @@ def _missing(quorum: ReviewQuorum, seats: Seats, ballots: Sequence[Ballot]) -> l
 
 
 def _duo(ballots: Sequence[Ballot]) -> tuple[str, ...]:
-    """Two that voted green after the first time was over, each at one place of the duo."""
+    """Return two green votes from after the first deadline, one for each place of the duo."""
     green = [each for each in ballots if each.late and each.colour == "green"]
     pairs = ((one.voter, two.voter) for one in green if 0 in one.duo for two in green if 1 in two.duo)
     return next((pair for pair in pairs if pair[0] != pair[1]), ())

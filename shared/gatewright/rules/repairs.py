@@ -1,6 +1,6 @@
-"""Changes that people refuse: what is sent back to who made them, what ends the run, and what may not come again. Pure.
+"""Rejected changes: what goes back to the maker, what ends the run, and which trees may not be submitted again. Pure.
 
-The gatekeeper orders a repair by these rules, and ``verify`` holds its ledger against them once more.
+The gatekeeper orders a repair by these rules, and ``verify`` checks its ledger by them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from gatewright.run.votes import apply_decision
 
 REVIEW_REJECTED: Final = "review_rejected"
 APPROVAL_REJECTED: Final = "approval_rejected"
-#: A change that people refused comes again as it was.
+#: A rejected change was submitted again unchanged.
 REFUSED_BEFORE: Final = "change_refused_before"
 
 
 def decision_event(run: Run, each: JudgedDecision, roster_sha256: str) -> ApprovalDecided:
-    """What the ledger takes down of a decision that counts: with the consensus that a vote makes with those before it."""
+    """Return the ledger event of a valid decision, with the consensus that its vote completes."""
     decision = each.decision
     cast = CastVote(each.person, decision.vote, decision.decided_at, "") if decision.vote is not None else None
     found = outcome(run, each.request, cast) if cast is not None else None
@@ -43,7 +43,7 @@ def decision_event(run: Run, each: JudgedDecision, roster_sha256: str) -> Approv
 
 
 def after(run: Run, judged: Sequence[JudgedDecision]) -> Run:
-    """The run as it will be when these decisions are recorded, as far as its requests go."""
+    """Return the run with the requests as they will be after these decisions."""
     for each in judged:
         name = each.request.request_id
         known = apply_decision(run.approvals[name], decision_event(run, each, ""), "")
@@ -52,7 +52,7 @@ def after(run: Run, judged: Sequence[JudgedDecision]) -> Run:
 
 
 def refused_now(run: Run) -> tuple[AskedApproval, ...]:
-    """What people said no to of what the run has now: the requests, the oldest first."""
+    """Return the rejected requests about the current contract or candidate, oldest first."""
     return tuple(
         asked
         for asked in run.approvals.values()
@@ -63,9 +63,9 @@ def refused_now(run: Run) -> tuple[AskedApproval, ...]:
 
 
 def revision_order(run: Run) -> RevisionOrder | None:
-    """What the maker is handed; None where nothing was refused, or one of the refusals ends the run.
+    """Return the revision order for the maker; None when nothing was rejected, or a rejection ends the run.
 
-    A no ends it where its rule says so, where it has no words to repair by, and where no round is left.
+    A rejection ends the run if its rule requires that, if it has no comment to work from, and if no round is left.
     """
     refused = refused_now(run)
     if run.candidate is None or not refused or not all(sends_back(run, asked.request) for asked in refused):
@@ -84,7 +84,7 @@ def revision_order(run: Run) -> RevisionOrder | None:
 
 
 def rejections(run: Run, judged: Sequence[JudgedDecision]) -> Iterator[Broken]:
-    """What these decisions refuse: each finding that is sent back, or each no that ends the run."""
+    """Yield what these decisions reject: each finding that is sent back, or each rejection that ends the run."""
     run = after(run, judged)
     order = revision_order(run)
     by_votes = order is not None and order.reason == REVIEW_REJECTED
@@ -98,13 +98,13 @@ def rejections(run: Run, judged: Sequence[JudgedDecision]) -> Iterator[Broken]:
 
 
 def _path(anchor: str) -> bytes | None:
-    """The changed file that an anchor points at."""
+    """Return the changed file that an anchor refers to."""
     kind, _, rest = anchor.partition(":")
     return rest.rpartition(":")[0].encode("utf-8", "surrogatepass") if kind == "patch" else None
 
 
 def refused_trees(run: Run) -> frozenset[str]:
-    """The trees that people refused in rounds before: none of them may come again."""
+    """Return the trees that people rejected in earlier rounds; none may be submitted again."""
     refused = (asked.request for asked in run.approvals.values() if asked.status == "rejected")
     return frozenset(request.candidate_tree for request in refused if request.candidate_tree)
 

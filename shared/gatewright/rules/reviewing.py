@@ -1,6 +1,6 @@
-"""Reviews by quorum: whether a vote counts, what the votes of a run come to, and how its review stands. Pure.
+"""Reviews by quorum: validity of a vote, outcome of the votes, and status of a review. Pure.
 
-The decider settles a review by these rules, the gatekeeper takes votes by them, and ``verify`` holds both against them again.
+The decider settles a review by these rules, the gatekeeper accepts votes by them, and ``verify`` checks both again.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ from gatewright.rules.rounds import sends_back
 from gatewright.run.state import AskedApproval, CastVote, Run
 
 REVIEW = "review"
-#: How a reason begins by which the gate names a line of the file of owners.
+#: Prefix of the reason by which the gate names a line of the owners file.
 OWNED = "owners:"
-#: The code of what a model has found in a change.
+#: Code of a model's finding in a change.
 MODEL_FINDING = "model_finding"
-#: Votes on one request that are kept.
+#: Maximum number of stored votes per request.
 MOST_VOTES = 100
 
 
 def quorum_of(run: Run, request: ApprovalRequest) -> ReviewQuorum | None:
-    """What the rule that asks wants of a review; None: it asks for no review."""
+    """Return the quorum that the rule requires; None when it requires no review."""
     rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
     return rule.quorum if rule is not None and request.reason == REVIEW else None
 
 
 def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, person: RosterPerson) -> None:
-    """Whether what a person says fits the request, and may be said now.
+    """Check that a decision fits the request and may be made now.
 
-    1. a review is voted on, and nothing else is  2. a yellow promises something, and for a day to come  3. it is later than
-    what this person said before, so that no earlier vote can be brought again. Raises DeniedError.
+    1. Votes are for reviews only, and reviews take only votes and comments.
+    2. A yellow vote has a mitigation with a future date.
+    3. It is later than the person's previous vote, so that an earlier vote cannot be replayed.
+
+    Raises:
+        DeniedError: has the code of the broken rule.
     """
     vote = decision.vote
     if (request.reason == REVIEW) != (decision.verdict == "vote") and decision.verdict != "comment":  # 1
@@ -59,14 +63,15 @@ def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, p
     for before in _chain(run, request.request_id):  # 3
         for earlier in before.votes:
             if same_person(earlier.person.name, person.name) and said <= _time(earlier.decided_at):
-                words = f"{person.name} has said {earlier.vote.colour} at {earlier.decided_at}: a new vote is later than that"
+                words = f"{person.name} voted {earlier.vote.colour} at {earlier.decided_at}: a new vote must be later"
                 raise DeniedError(words, code="vote_not_later")
 
 
 def check_anchors(run: Run, vote: ReviewVote, patch: bytes) -> None:
-    """Whether each anchor is in the run: a line that the judged patch shows, a command of the tests, a document.
+    """Check that each anchor exists in the run: a line of the judged patch, a command of the tests, a document.
 
-    Raises DeniedError (``anchor_unresolved``).
+    Raises:
+        DeniedError: an anchor refers to nothing (``anchor_unresolved``).
     """
     lines = shown_lines(patch)
     commands = run.tests.commands if run.tests is not None else ()
@@ -86,7 +91,7 @@ def check_anchors(run: Run, vote: ReviewVote, patch: bytes) -> None:
 
 
 def outcome(run: Run, request: ApprovalRequest, one_more: CastVote | None = None) -> QuorumOutcome | None:
-    """What the votes come to, with one more that is about to be recorded; None: it is no review."""
+    """Return the outcome of the votes, including ``one_more`` that is about to be recorded; None without a review."""
     quorum = quorum_of(run, request)
     if quorum is None:
         return None
@@ -96,12 +101,12 @@ def outcome(run: Run, request: ApprovalRequest, one_more: CastVote | None = None
 
 
 def owned_lines(run: Run) -> tuple[int, ...]:
-    """Under which lines of the file of owners the candidate falls, as the gate has found; 0: under none."""
+    """Return the lines of the owners file that cover the candidate, as the gate recorded; 0 for none."""
     return tuple(int(found.reason.removeprefix(OWNED)) for found in run.reasons_found_now() if found.reason.startswith(OWNED))
 
 
 def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
-    """How the review stands that was asked for; None: it is none."""
+    """Return the status of a requested review; None when the request is no review."""
     found = outcome(run, asked.request)
     quorum = quorum_of(run, asked.request)
     if found is None or quorum is None:
@@ -122,7 +127,7 @@ def standing(run: Run, asked: AskedApproval) -> ReviewStanding | None:
 
 def _phase(run: Run, asked: AskedApproval) -> ReviewPhase:
     if asked.status in {"rejected", "withdrawn", "lapsed"}:
-        return "REJECTED"  # the change was sent back, or votes count no more; another request takes the place of this one
+        return "REJECTED"  # the change was sent back, or votes lapsed; another request replaces this one
     if run.ended:
         return "MERGED" if run.status == "SUCCESS" else "REJECTED"
     if asked.status == "approved":
@@ -142,9 +147,10 @@ def _ballots(
 
 
 def _of_machines(run: Run, request: ApprovalRequest, quorum: ReviewQuorum) -> Iterator[Ballot]:
-    """What the reviewer's report says as votes: it passed, or the run would not be here.
+    """Yield the reviewer's report as votes. It passed, or the run would not be at this point.
 
-    1. the role's own  2. that of the model that it asked, which has found nothing, and did not make the change.
+    1. The role's own vote.
+    2. The vote of the model that it asked, if that found nothing and did not make the change.
     """
     report = run.review
     if report is None or report.verdict != "PASS" or request.attempt != run.attempt:
@@ -159,14 +165,14 @@ def _of_machines(run: Run, request: ApprovalRequest, quorum: ReviewQuorum) -> It
 
 
 def _made_by_others(run: Run, model: str) -> bool:
-    """Whether the contract names ``model`` nowhere for its change; the gatekeeper's policies keep routes of both apart."""
+    """Return whether the contract does not name ``model`` as a maker; policies keep the routes of both apart."""
     contract = run.contract
     makers = (contract.candidates or (contract.executor,)) if contract is not None else ()
     return bool(makers) and all(each is None or each.model != model for each in makers)
 
 
 def latest_votes(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote, bool]]:
-    """The last vote of each person (by canonical name), and whether it came after the first time was over."""
+    """Return the last vote of each person (by canonical name), and whether it came after the first deadline."""
     found: dict[str, tuple[CastVote, bool]] = {}
     for asked in _chain(run, request.request_id):
         for cast in asked.votes:
@@ -175,7 +181,7 @@ def latest_votes(run: Run, request: ApprovalRequest) -> dict[str, tuple[CastVote
 
 
 def _chain(run: Run, request_id: str) -> tuple[AskedApproval, ...]:
-    """The request and the one in whose place it was made, about the same contract and tree; the oldest first."""
+    """Return the request preceded by the one that it replaces, about the same contract and tree."""
     asked = run.approvals.get(request_id)
     if asked is None:
         return ()

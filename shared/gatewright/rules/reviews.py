@@ -1,4 +1,4 @@
-"""Whether a review counts: of the very candidate, by a reviewer that made none of it, and passed."""
+"""Validity of a review: of the exact candidate, by a reviewer that made no part of it, and passed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from gatewright.contracts import ReviewReport
 from gatewright.rules.broken import Broken
 from gatewright.run.state import RunTask
 
-#: The codes of the rules here and of the tree's; the gate gives others besides.
+#: Codes of the rules here and of the tree's; the gate uses others too.
 CODES = frozenset({"reviewer_wrong_tree", "reviewer_not_independent"})
 
 
 def not_independent(report: ReviewReport, makers: Iterable[RunTask]) -> Iterator[Broken]:
-    """A reviewer by role, and none that implemented or was to implement a part of it, or another candidate.
+    """Yield faults of independence: another role, or a reviewer that worked on any candidate.
 
     ``makers`` are the run's worker tasks, of every candidate and round.
     """
@@ -25,7 +25,7 @@ def not_independent(report: ReviewReport, makers: Iterable[RunTask]) -> Iterator
 
 
 def not_passed(report: ReviewReport) -> Iterator[Broken]:
-    """Every blocking finding; or the verdict, where it is bad without one."""
+    """Yield every blocking finding; or the verdict, if it is negative without one."""
     blocking = [finding for finding in report.findings if finding.blocking]
     for finding in blocking:
         yield Broken("review_failed", finding.code, finding.message, finding.path.encode() if finding.path else None)

@@ -1,7 +1,7 @@
-"""How much a change risks, by rule, and which lanes of review follow from that. Pure.
+"""Risk of a change by rule, and the review lanes that follow. Pure.
 
-The tier is that of the worst signal, and a signal that cannot be told is none of low risk. What is decided here lets nothing
-pass: gates and people do. The gatekeeper records the document by these rules, and ``verify`` makes it again by them.
+The tier is that of the highest signal, and an unknown signal is never low. Routing approves nothing: gates and people do. The
+gatekeeper records the document by these rules, and ``verify`` recomputes it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from gatewright.git.paths import folded_path
 from gatewright.rules.approvals import TIERS, contract_digest, found_words, matching_rules
 from gatewright.run.state import Run
 
-#: From this round on a change that was refused so often is of high risk.
+#: From this round on a repeatedly refused change has high risk.
 MANY_ROUNDS = 3
 _NAMED = 8
 
 
 def is_due(run: Run) -> bool:
-    """Whether the run's candidate has passed every gate before the landing, and its routing is not recorded yet."""
+    """Return whether the candidate has passed every gate before the landing and has no recorded routing."""
     if run.accepted.routing is None or run.state != "S4" or not run.tests_passed or run.candidate is None:
         return False
     return run.routing is None or run.routing.candidate_tree != run.candidate.tree
 
 
 def path_kinds(rules: RoutingRules, paths: Iterable[bytes]) -> dict[str, int]:
-    """How many of the changed paths are of ``high`` and of ``low`` risk by their place, and how many are neither (``other``).
+    """Count the changed paths of ``high`` and ``low`` risk by location, and the ``other`` ones.
 
-    What is high is found without regard to case; what is low has to be written as the rule has it, and be no high one.
+    High-risk patterns ignore case. Low-risk patterns match exactly and exclude high-risk paths.
     """
     high = PathPatterns(rules.high_paths, folded=True)
     low = PathPatterns(rules.low_paths, folded=False)
@@ -45,10 +45,15 @@ def path_kinds(rules: RoutingRules, paths: Iterable[bytes]) -> dict[str, int]:
 
 
 def route(run: Run) -> ReviewRouting:
-    """The routing of the run's candidate.
+    """Return the routing of the run's candidate.
 
-    1. the signals  2. the tier: the highest of them  3. what leaves a doubt  4. the lanes that follow.
-    Raises DeniedError (``gate_not_evaluated``) for a run that has no routing to be made.
+    1. The signals.
+    2. The tier: the highest signal.
+    3. The doubts.
+    4. The lanes that follow.
+
+    Raises:
+        DeniedError: the run is not ready for routing (``gate_not_evaluated``).
     """
     rules, contract, candidate = run.accepted.routing, run.contract, run.candidate
     if rules is None or contract is None or candidate is None or run.tests is None or run.review is None:
@@ -66,7 +71,7 @@ def route(run: Run) -> ReviewRouting:
         critic_triggers=triggers,  # 3
         lanes=(),
     )
-    # Whether a person is asked may follow from the tier.
+    # Approval rules may depend on the tier.
     lanes = tuple(_lanes(replace(run, routing=routing), run.review, run.tests))  # 4
     return ReviewRouting(**{name: getattr(routing, name) for name in routing.__struct_fields__} | {"lanes": lanes})
 
@@ -118,7 +123,7 @@ def _permissions(run: Run, contract: TaskContract) -> RoutingSignal:
     return _signal("permissions", "high" if found else "low", "; ".join(found) or "nothing beyond the usual")
 
 
-#: Which signal a doubt belongs to, and the tier that it gives.
+#: Signal of each doubt, and its tier.
 _WEIGHTS: dict[TriggerCode, tuple[SignalName, Risk]] = {
     "unconfined_tests": ("validation", "high"),
     "proof_missing": ("validation", "medium"),
@@ -141,7 +146,7 @@ def _signal(name: SignalName, tier: Risk, detail: str) -> RoutingSignal:
 
 
 def _triggers(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[CriticTrigger]:
-    """What a critic should look at: 1. findings  2. tests outside of a sandbox  3. no proof  4. luck  5. mutants  6. rounds."""
+    """Yield doubts for a critic: 1. findings 2. tests outside a sandbox 3. no proof 4. flaky tests 5. mutants 6. rounds."""
     refs = (tests.task_id,)
     if review.findings:  # 1
         codes = ", ".join(sorted({finding.code for finding in review.findings})[:_NAMED])
@@ -168,7 +173,7 @@ def _trigger(doubt: TriggerCode, detail: str, *refs: str | None) -> CriticTrigge
 
 
 def _is_proved(command: TestCommand) -> bool:
-    """Tests were counted to their end, or a tool has noticed an error that was planted for it."""
+    """Return whether all tests reported an outcome, or a tool detected a planted error."""
     proof = command.proof
     if proof is None or proof.unproven:
         return False
@@ -182,7 +187,7 @@ def _survivors(command: TestCommand) -> int:
 
 
 def _lanes(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[ReviewLane]:
-    """Who looks at it. ``run`` has its routing already, without the lanes."""
+    """Yield the review lanes. ``run`` has its routing already, without the lanes."""
     makers = [task for task in run.workers() if task.result is not None]
     names = sorted({task.result.producer.agent_id for task in makers if task.result is not None})
     yield ReviewLane(
@@ -251,7 +256,7 @@ def _opinion(review: ReviewReport) -> ReviewLane:
 
 
 def _people(run: Run, *, critic: bool) -> ReviewLane:
-    """What people are asked: by the rules about doubts, or by all others."""
+    """Return the lane of people: those of the rules about doubts, or of all other rules."""
     asking = [each.rule for each in matching_rules(run, "candidate") if (each.rule.reason == "critic") == critic]
     triggers = run.routing.critic_triggers if run.routing is not None else ()
     codes = ", ".join(trigger.code for trigger in triggers)
@@ -275,7 +280,7 @@ def _people(run: Run, *, critic: bool) -> ReviewLane:
 
 
 class PathPatterns:
-    """Path patterns, to be held against many paths: each costs its length, not the number of patterns."""
+    """Path patterns for matching many paths: each match costs the path's length, not the number of patterns."""
 
     def __init__(self, patterns: Iterable[str], *, folded: bool) -> None:
         self._folded = folded
@@ -285,7 +290,7 @@ class PathPatterns:
         self._below = tuple(each for each in spelled if each.endswith(b"/"))
 
     def cover(self, path: bytes) -> bool:
-        """Whether a pattern is about ``path``."""
+        """Return whether a pattern matches ``path``."""
         path = self._path_bytes(path)
         return path in self._exact or path.startswith(self._below) or path.endswith(self._endings)
 

@@ -1,4 +1,4 @@
-"""What a plan may do with a contract: split its paths, and nothing else."""
+"""Plans: what a plan may do with a contract, which is to split its paths and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.broken import Broken
 from gatewright.worker_role import REQUIRED_OUTPUTS, WORKER, least_permissions, resolve_role
 
-#: Candidates were asked for together with a split.
+#: Reason code: candidates together with a split.
 PARTS_OF_CANDIDATES = "candidates_in_parts"
 _PERMISSIONS = frozenset({"tool_permissions", "requested_permissions"})
 SHARD = re.compile(r"w[0-9]{2,3}")  # noqa: TID251 - linear: of a fixed length
@@ -26,14 +26,14 @@ def plan_task_id(run_id: str) -> str:
 
 
 def attempt_id(task_id: str, attempt: int) -> str:
-    """The id that a shard has in an attempt: the first keeps the plan's, later ones end in ``.a<attempt>``."""
+    """Return the id of a shard in an attempt: the first keeps the plan's id, later ones end with ``.a<attempt>``."""
     return task_id if attempt == 1 else f"{task_id}.a{attempt}"
 
 
 def shard_of(contract: TaskContract, task_id: str, paths: tuple[str, ...], producer: Agent) -> TaskContract:
-    """The worker's task for ``paths``, a part of ``contract``, as ``producer`` orders it.
+    """Return the worker's task for ``paths``, a part of ``contract``, ordered by ``producer``.
 
-    Everything that the contract fixed stays. Ids, paths, agents, permissions and required outputs are the shard's own.
+    All fixed fields of the contract stay. Ids, paths, agents, permissions and required outputs are the shard's own.
     """
     shard = replace(
         visible(contract),
@@ -55,10 +55,11 @@ def shard_of(contract: TaskContract, task_id: str, paths: tuple[str, ...], produ
 
 
 def broken_by_shard(shard: TaskContract, contract: TaskContract, allowed: scope.AllowedPaths, run_id: str) -> Iterator[Broken]:
-    """``allowed``: the contract's paths.
+    """Check a shard.
 
-    1. its id is the run's own  2. it is the contract but for ``shard_of``'s own fields, permissions are a worker's
-    3. inside the contract.
+    1. Its id belongs to the run.
+    2. It equals the contract except in ``shard_of``'s own fields, with a worker's permissions.
+    3. Its paths are inside ``allowed``, the contract's paths.
     """
     prefix = plan_task_id(run_id) + "."
     name = shard.task_id.removeprefix(prefix)
@@ -71,20 +72,25 @@ def broken_by_shard(shard: TaskContract, contract: TaskContract, allowed: scope.
 
 
 def broken_by_candidates(plan: Plan, contract: TaskContract) -> Iterator[Broken]:
-    """Several candidates are of one whole change: a plan of several parts has none."""
+    """Yield a fault for candidates with a plan of several parts: each candidate makes the whole change."""
     if contract.candidates and len(plan.contracts) != 1:
         yield Broken(PARTS_OF_CANDIDATES, "candidates", f"{len(plan.contracts)} parts, and candidates are each of the whole")
 
 
 def broken_by_count(plan: Plan, contract: TaskContract) -> Iterator[Broken]:
-    """No more parts than the contract allows."""
+    """Yield a fault for more parts than the contract allows."""
     most = contract.sharding.count if contract.sharding is not None else 1
     if len(plan.contracts) > most:
         yield Broken("plan_invalid", "sharding", f"{len(plan.contracts)} parts, and the contract allows {most}")
 
 
 def broken_by_split(plan: Plan) -> Iterator[Broken]:
-    """1. every id once  2. no path in two shards  3. batches that hold every shard exactly once."""
+    """Check the split.
+
+    1. Each id occurs once.
+    2. No path is in two shards.
+    3. Batches contain every shard exactly once.
+    """
     ids = [shard.task_id for shard in plan.contracts]
     if len(set(ids)) != len(ids):  # 1
         yield Broken("plan_invalid", "task_id", "two shards have the same id")
@@ -95,7 +101,7 @@ def broken_by_split(plan: Plan) -> Iterator[Broken]:
 
 
 def _check_unchanged(shard: TaskContract, contract: TaskContract) -> Iterator[Broken]:
-    """``shard`` is what ``shard_of`` makes of the contract; its resolved role is that of its own permissions."""
+    """Yield differences between ``shard`` and what ``shard_of`` makes of the contract."""
     expected = shard_of(contract, shard.task_id, shard.allowed_paths, shard.owner_agent)
     expected = replace(expected, role_contract=resolve_role(shard))
     other = {name for name in TaskContract.__struct_fields__ if getattr(shard, name) != getattr(expected, name)}

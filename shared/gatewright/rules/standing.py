@@ -1,8 +1,8 @@
-"""Whether what people have signed still counts: by the roster that is in force when it takes effect. Pure.
+"""Validity of signed decisions under the roster at the time when they take effect. Pure.
 
-The gatekeeper asks this when a further decision comes and when the change lands, and records the answer; ``verify`` asks again.
-A yes, a vote, a delegation or a grant counts while its key is on the roster and in force, under the same person, who may still
-give it. What counts no more is asked anew.
+The gatekeeper checks this for each further decision and at the landing, and records the result; ``verify`` checks it again. An
+approval, a vote, a delegation or a grant is valid while its key is on the roster and valid, for the same person, who is still
+permitted to give it. Invalid ones are requested again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gatewright.run.state import AskedApproval, Run
 from gatewright.run.votes import apply_roster
 from gatewright.ssh_signatures import fingerprint
 
-#: The reason code of a landing that waits, because what a person has said counts no more.
+#: Reason code of a landing that waits because an approval has lapsed.
 APPROVAL_LAPSED: Final = "approval_lapsed"
 GRANT_OVER: Final = "grant_over"
 Word = ApprovalDecided | ApprovalByGrant
-#: At which stages the landing rests on what people have said; a further round, once given, is not taken back.
+#: Stages whose approvals a landing needs; a granted further round is never withdrawn.
 _STAGES = frozenset({"contract", "candidate"})
 _COUNTING = frozenset({"pending", "approved", "granted"})
 _GIVEN = frozenset({"approved", "granted"})
@@ -42,9 +42,10 @@ _NO_CONSENSUS = "the votes that count are no consensus any more"
 
 @dataclass(frozen=True, slots=True)
 class HeldRoster:
-    """What became of people's words. ``people``: the entries that the roster has of who said them, and of delegates.
+    """Result of a roster comparison. ``people``: the roster's entries of the signers and delegates.
 
-    ``lapsed``: words that count no more. ``reopened``: requests whose yes is gone with them. ``at`` is the moment of all that.
+    ``lapsed``: decisions that are no longer valid. ``reopened``: requests that lost their approval. ``at``: the time of the
+    comparison.
     """
 
     at: str
@@ -53,37 +54,46 @@ class HeldRoster:
     reopened: tuple[str, ...]
 
     def event(self, roster_sha256: str) -> RosterHeld:
-        """What the ledger takes down of it."""
+        """Return the ledger event of this result."""
         return RosterHeld(
             at=self.at, roster_sha256=roster_sha256, people=self.people, lapsed=self.lapsed, reopened=self.reopened
         )
 
     @property
     def words(self) -> str:
-        """Why requests are asked anew."""
+        """Why requests are made again, as text."""
         return "; ".join(each.words for each in self.lapsed) or _NO_CONSENSUS
 
 
 def rests_on_people(run: Run) -> bool:
-    """Whether anything that people have said counts for what the run has now."""
+    """Return whether the current contract or candidate has valid decisions of people."""
     return any(True for _ in _counting_words(run))
 
 
 def revoked_words(grant_id: str) -> str:
-    """How a grant is spoken of that was revoked."""
+    """Return the text about a revoked grant."""
     return f"{grant_id} was revoked"
 
 
 def used_grants(run: Run) -> frozenset[str]:
-    """The grants that have answered what the run asked."""
+    """Return the grants that answered requests of the run."""
     return frozenset(word.grant_id for _, word in _counting_words(run) if isinstance(word, ApprovalByGrant))
 
 
 def hold_roster(run: Run, roster: ApproverRoster, now: datetime, revoked: Collection[str] = ()) -> HeldRoster:
-    """Hold what people have said so far against ``roster``, as it is at ``now``. ``revoked``: grants that were revoked.
+    """Compare the decisions so far with ``roster`` at ``now``.
 
-    1. the signature is by a key of the roster, in force, of the same person  2. who may still say it  3. a delegate is still
-    one  4. a grant is in its time and not revoked  5. the votes that are left are still a consensus.
+    1. The signature is by a valid key of the roster, of the same person.
+    2. The person is still permitted to decide.
+    3. A delegate is still permitted.
+    4. A grant is in its period and not revoked.
+    5. The remaining votes still form a consensus.
+
+    Args:
+        run: the run.
+        roster: the current roster.
+        now: the current time.
+        revoked: revoked grants.
     """
     at = timestamp(now)
     moment = datetime.fromisoformat(at)
@@ -103,7 +113,7 @@ def hold_roster(run: Run, roster: ApproverRoster, now: datetime, revoked: Collec
 
 
 def with_roster(run: Run, found: HeldRoster) -> Run:
-    """The run as it is once this is recorded."""
+    """Return the run after this result is recorded."""
     return msgspec.structs.replace(run, approvals=apply_roster(run.approvals, found.event("")))
 
 
@@ -122,7 +132,7 @@ def _counts(run: Run, asked: AskedApproval) -> bool:
 
 
 def _counting_words(run: Run) -> Iterator[tuple[AskedApproval, Word]]:
-    """What was said of the requests that count, the oldest first: of each person's votes the last one."""
+    """Yield the decisions on valid requests, oldest first: of each person's votes the last one."""
     for asked in run.approvals.values():
         if not _counts(run, asked) or asked.status not in _COUNTING | {"expired"}:
             continue
@@ -135,7 +145,7 @@ def _counting_words(run: Run) -> Iterator[tuple[AskedApproval, Word]]:
 
 
 def _is_last_vote(run: Run, word: ApprovalDecided) -> bool:
-    """Whether it is the vote of its person that counts, in its request or in the one that was asked in the place of that."""
+    """Return whether a vote is its person's last, in its request or in the one that replaced it."""
     person = person_key(word.approver.name)
     reviews = (each for each in run.approvals.values() if each.status in _COUNTING and each.request.reason == REVIEW)
     latest = (latest_votes(run, each.request).get(person) for each in reviews)
@@ -143,7 +153,7 @@ def _is_last_vote(run: Run, word: ApprovalDecided) -> bool:
 
 
 def _entries(roster: ApproverRoster, word: Word) -> Iterator[RosterPerson]:
-    """The entries by which a word is judged: by name, by key, and the delegate's."""
+    """Yield the entries for judging a decision: by name, by key, and the delegate's."""
     delegate = word.delegate if isinstance(word, ApprovalDecided) else None
     names = [each.name for each in (word.approver, delegate) if each is not None]
     for person in roster.people:
@@ -176,7 +186,7 @@ def _check(run: Run, asked: AskedApproval, word: Word, roster: ApproverRoster, n
 
 
 def _lapsed_words(run: Run, asked: AskedApproval, word: Word, error: GatewrightError) -> Iterator[LapsedWord]:
-    """Of a vote also the earlier ones of its person, in whose place it stood: none of them counts again."""
+    """Yield the lapsed decision; for a vote also its person's earlier ones, which must not become valid again."""
     what = _NAMES[word.verdict] if isinstance(word, ApprovalDecided) else "grant for"
     words = f"{word.approver.name}'s {what} {asked.request.rule} counts no more: {error.message}"[:1000]
     for other in run.approvals.values():

@@ -1,6 +1,6 @@
-"""Which questions roles may be asked about an open run, what they are told of it, and what their answers may be. Pure.
+"""Summonses: permitted questions to roles about an open run, their content, and valid answers. Pure.
 
-An answer is evidence beside the run. No rule, no gate and no state of a run reads it.
+An answer is additional evidence. No rule, no gate and no state of a run depends on it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ from gatewright.rules.transfers import leave_for
 from gatewright.run.candidates import reason_of
 from gatewright.run.state import AskedSummons, Run
 
-#: The policy file; only runs that were accepted under one can be asked about.
+#: The policy file; only runs accepted under one can be asked about.
 FILE = "summons.json"
-#: What a role is given to read besides the brief.
+#: The change that a role receives in addition to the brief.
 CHANGE = "candidate.diff"
-#: The reasons of a role that has no model, and of one that answered with something else.
+#: Reason codes of a role without a model, and of one that answered with another document.
 NO_MODEL = "summons_no_model"
 UNFIT = "output_schema_mismatch"
 _MOST_BRIEF = 16_000
 _MOST_SPEC = 4_000
 _MOST_LINES = 20
-#: Characters of an answer's places and open questions.
+#: Maximum characters of an answer's places and open questions.
 _MOST_BESIDE = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class SummonsBounds:
-    """What the operator's policy allows: ``most`` questions about a run, to these ``roles``, each within ``seconds`` and
-    ``budget``."""
+    """Limits of the operator's policy:
+
+    ``most`` questions about a run, to these ``roles``, each within ``seconds`` and ``budget``.
+    """
 
     most: int
     roles: tuple[SummonsRole, ...]
@@ -54,17 +56,22 @@ class SummonsBounds:
 def summons_orders(
     run: Run, request: SummonsRequest, bounds: SummonsBounds | None, publisher: str = DEFAULT_PUBLISHER
 ) -> tuple[SummonsTask, ...]:
-    """The tasks that a request comes to; those that the run has already are not among them.
+    """Return the new tasks for a request; tasks that the run already has are left out.
 
-    1. there is a policy, and was when the run was accepted  2. the run is open  3. the roles are those of the policy  4. what
-    a role may send was approved, where that is asked  5. no more than the bound in all. Raises DeniedError: nothing is asked.
-    A key that another question had is refused, too.
+    1. There is a policy, and was one when the run was accepted.
+    2. The run is open.
+    3. The policy lists the roles.
+    4. Transfers of a role are approved, where that is required.
+    5. The total is within the maximum.
+
+    Raises:
+        DeniedError: nothing is asked. Also for a key of another question.
     """
     if bounds is None or FILE not in run.accepted.policies:  # 1
         words = f"no role is asked about this run: the policy has no {FILE}, or had none when the run was accepted"
         raise DeniedError(words, code="summons_off")
     if run.ended:  # 2
-        raise DeniedError(f"{run.run_id} has ended: its bundle tells what there is", code="summons_after_end")
+        raise DeniedError(f"{run.run_id} has ended: read its bundle instead", code="summons_after_end")
     made = [_order(run, request, number, bounds, publisher) for number in range(len(request.questions))]
     fresh = [order for order in made if order.task_id not in run.summonses]
     for order in made:
@@ -85,36 +92,36 @@ def summons_orders(
 
 
 def most_of(bounds: SummonsBounds | None) -> int:
-    """How many questions a run may have: never more than eight."""
+    """Return the maximum number of questions about a run: never more than eight."""
     return min(bounds.most, MOST_SUMMONSES) if bounds is not None else 0
 
 
 def summons_id(run_id: str, request: SummonsRequest, publisher: str, number: int) -> str:
-    """The same for a question that is brought again; ``number`` counts the items of the request from 0."""
+    """Return the id of a question, the same for a repeated request; ``number`` counts the request's items from 0."""
     said = codec.encode(replace(request, requested_by="")) if request.key is None else request.key.encode()
     whole = b"\0".join((publisher.encode(), said, str(number).encode()))
     return f"{run_id}.summons.{hashlib.sha256(whole).hexdigest()[:12]}"
 
 
 def open_summonses(run: Run) -> tuple[AskedSummons, ...]:
-    """Those that wait for an answer."""
+    """Return the questions without an answer."""
     return tuple(asked for asked in run.summonses.values() if asked.answer is None)
 
 
 def work_was_given_out(run: Run) -> bool:
-    """Whether a worker was given a task: by then all that a person has to approve of transfers is approved."""
+    """Return whether a worker received a task: then all required approvals of transfers exist."""
     return any(task.role == "worker" and task.status != "PENDING" for task in run.tasks.values())
 
 
 def summons_leave(run: Run, role: str) -> TransferLeave | None:
-    """What the answer to a question may send: what the tasks of that role may, once that is approved."""
+    """Return what the answer to a question may send: the same as tasks of that role, after approval."""
     return leave_for(run, role) if work_was_given_out(run) else None
 
 
 def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> SummonsAnswer:
-    """``answer`` as it is recorded at ``now``: with the ids of the question, and the words of no other outcome than it names.
+    """Return ``answer`` as recorded at ``now``: with the question's ids, and only the fields of its outcome.
 
-    An answer that is dated before its question, or later than now, is none.
+    An answer dated before its question or in the future becomes an error.
     """
     item = asked.task.item
     answer = replace(answer, run_id=asked.task.run_id, task_id=asked.task.task_id, role=item.role)
@@ -129,7 +136,7 @@ def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> Summ
 
 
 def _wrong_time(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> str:
-    """What is wrong with the time of an answer, in words; empty when nothing is."""
+    """Return the fault of an answer's time as text; empty when it is plausible."""
     try:
         check_signing_time(answer.answered_at, asked.at, now)
     except DeniedError as error:
@@ -138,7 +145,7 @@ def _wrong_time(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> st
 
 
 def _within(answer: SummonsAnswer) -> SummonsAnswer:
-    """The first of its places and open questions, as long as they are within the bound: eight answers have to fit a reply."""
+    """Truncate places and open questions to the maximum: eight answers must fit into one reply."""
     room = _MOST_BESIDE
     places, questions = [], []
     for place in answer.evidence:
@@ -155,7 +162,7 @@ def _within(answer: SummonsAnswer) -> SummonsAnswer:
 
 
 def brief_of(run: Run) -> str:
-    """What the ledger says of an open run, in the gatekeeper's words; of what is hidden from makers nothing."""
+    """Return the ledger's record of an open run as the gatekeeper's text, without anything hidden from makers."""
     text = "\n".join(_lines(run))
     return text if len(text) <= _MOST_BRIEF else f"{text[:_MOST_BRIEF]}\n(cut)"
 
@@ -215,7 +222,7 @@ def _lines(run: Run) -> Iterator[str]:
 
 
 def _some(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """At most so many, and how many more."""
+    """Yield a limited number of lines, and the number of omitted ones."""
     found = [" ".join(line.split())[:500] for line in lines]
     if found:
         yield f"{title}:"

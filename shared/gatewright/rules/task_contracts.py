@@ -1,4 +1,4 @@
-"""The contracts that the gatekeeper itself writes: who plans, who reviews, who tests, and what a round of fixing is told."""
+"""Contracts that the gatekeeper itself writes: planning, review, test, and fix rounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TESTING = ToolPermissions(filesystem="workspace-write", shell="never", network="
 
 
 def no_shell_unless(contract: TaskContract, permissions: ToolPermissions) -> ToolPermissions:
-    """A contract that denies the shell denies it to every task under it."""
+    """Remove the shell permission if the contract denies the shell: this applies to every task under it."""
     return replace(permissions, shell="deny") if contract.tool_permissions.shell == "deny" else permissions
 
 
@@ -36,7 +36,7 @@ def pm_task_id(run_id: str) -> str:
 
 
 def planning(contract: TaskContract, run_id: str) -> TaskContract:
-    """The tech lead's task: split this contract. What the workers may have stands beside what the tech lead has."""
+    """Return the tech lead's task of splitting this contract. Workers' permissions are beside the tech lead's own."""
     return replace(
         visible(contract),
         task_id=plan_task_id(run_id),
@@ -51,7 +51,13 @@ def planning(contract: TaskContract, run_id: str) -> TaskContract:
 
 
 def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
-    """The reviewer's task on the candidate whose canonical patch is the artifact ``patch``; ``run`` is as seen from it."""
+    """Return the reviewer's task.
+
+    Args:
+        run: the run, seen from the candidate.
+        contract: the contract.
+        patch: artifact URI of the candidate's canonical patch.
+    """
     return replace(
         _judging(visible(contract), patch),
         task_id=_judge_id(run, "review"),
@@ -65,7 +71,7 @@ def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
 
 
 def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
-    """The test runner's task on the same candidate."""
+    """Return the test runner's task on the same candidate."""
     return replace(
         _judging(contract, patch),
         task_id=_judge_id(run, "test"),
@@ -80,9 +86,13 @@ def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
 
 
 def fixing(contract: TaskContract, attempt: int, evidence: FoundFault, result: TaskResult | None) -> TaskContract:
-    """A new contract whose parent is the failed one, with the evidence of the failure attached (specification 7, S5).
+    """Return a new contract whose parent is the failed one, with the evidence of the failure (specification 7, S5).
 
-    ``evidence`` is what the maker of the change may see of it, ``result`` what the failed task had handed over.
+    Args:
+        contract: the failed contract.
+        attempt: number of the new attempt.
+        evidence: the part of the fault that the maker may see.
+        result: the failed task's result, where it had one.
     """
     digest = hashlib.sha256(codec.encode(evidence)).hexdigest()
     uri = stored_uri(digest)
@@ -111,7 +121,7 @@ def _left_over(evidence: FoundFault) -> Left:
 
 
 def user_request(document: RunRequest | TaskContract) -> str:
-    """The words that ordered the run."""
+    """Return the text of the order."""
     return document.request if isinstance(document, RunRequest) else document.inputs.spec
 
 

@@ -1,4 +1,4 @@
-"""How much a transfer to the providers of models risks, who has to approve it, and what a task may send then. Pure."""
+"""Transfers to model providers: their risk, who has to approve, and what a task may send. Pure."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ from gatewright.contracts.transfers import (
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.run.state import Run, RunTask
 
-#: The policy file; a run that was accepted under one has manifests.
+#: The policy file; a run accepted under one has manifests.
 FILE = "transfers.json"
-#: What the run makes itself and a task of each role may be given, by the beginning of its name; ``questions`` is what people
-#: answered to those of the run. All of it was looked at for secrets when it was made: patches by the gates, outputs and reports
-#: by the roles that wrote them, answers when they came in.
+#: Artifacts of the run itself that a task of each role may receive, by the prefix of their name; ``questions`` are answers of
+#: people to the run's questions. All were scanned for secrets when created: patches by the gates, outputs and reports by the
+#: roles that wrote them, answers on arrival.
 LATER: Mapping[TransferRole, tuple[str, ...]] = {"worker": ("failed.", "questions"), "reviewer": ("candidate.",)}
 _SHOWN = 8
-#: Characters of the name of a source.
+#: Maximum characters of a source's name.
 _NAME = 200
 
 
 def risk_of(manifest: TransferManifest) -> TransferRisk:
-    """1. a secret among the sources, or a protected class that the task is about: high  2. more bytes than are of low risk, or
-    some that were not looked at: medium  3. low."""
+    """Return the risk of a manifest.
+
+    1. High: a secret among the sources, or a protected class that the task may change.
+    2. Medium: more bytes than the limit for low risk, or unscanned bytes.
+    3. Low otherwise.
+    """
     if manifest.secrets or manifest.protected:
         return "high"
     if manifest.bytes > manifest.low_risk_bytes or manifest.unscanned_bytes:
@@ -42,9 +46,9 @@ def risk_of(manifest: TransferManifest) -> TransferRisk:
 
 
 def asks_person(manifest: TransferManifest) -> bool:
-    """Whether a person has to approve it: not where all stays with the operator, nor low risk where policy lets that pass.
+    """Return whether a person has to approve: not if the operator keeps all data, nor for low risk where policy permits that.
 
-    The risk is told anew: what a document says of itself lets nothing pass.
+    The risk is recomputed, since a document's own claim approves nothing.
     """
     if all(each.internal for each in manifest.destinations):
         return False
@@ -56,19 +60,19 @@ def manifest_digest(manifest: TransferManifest) -> str:
 
 
 def transfer_words(run: Run) -> str:
-    """What a person is asked about, each manifest by its digest; empty when there is nothing to ask."""
+    """Return the text of the approval request, with each manifest's digest; empty when no approval is needed."""
     asked = [each for each in run.transfers if asks_person(each)]
     digests = ", ".join(manifest_digest(each) for each in asked)
     return f"manifests {digests}: {'; '.join(map(_manifest_words, asked))}" if asked else ""
 
 
 def asked_transfers(run: Run) -> tuple[AskedTransfer, ...]:
-    """What a person is asked to approve, as it is shown and signed."""
+    """Return the transfers to approve, as shown and signed."""
     return tuple(_asked_transfer(each) for each in run.transfers if asks_person(each))
 
 
 def transfer_lines(transfers: Iterable[AskedTransfer]) -> Iterator[str]:
-    """What would be sent, for people: to which provider, out of what, how much at most, and some of the paths."""
+    """Yield lines for people: the provider, the sources, the maximum size, and some of the paths."""
     for each in transfers:
         yield f"the {each.role} sends at most {number(each.most_bytes)} bytes in all, to {each.purpose} ({each.risk} risk)"
         for place in each.destinations:
@@ -110,15 +114,23 @@ def _asked_transfer(manifest: TransferManifest) -> AskedTransfer:
 
 
 def manifest_of(run: Run, role: str) -> TransferManifest | None:
-    """That of a role; None where none was made."""
+    """Return the manifest of a role; None without one."""
     return next((each for each in run.transfers if each.role == role), None)
 
 
 def leave_for(run: Run, role: str, artifacts: Iterable[Artifact] = (), sent: int = 0) -> TransferLeave | None:
-    """What a task of ``role`` may send that is given ``artifacts`` and has ``sent`` so many bytes already.
+    """Return what a task of ``role`` may send.
 
-    None where no manifest was made for it, or it is given what the manifest does not name. Work is given out only when all is
-    approved.
+    Work is dispatched only after all approvals.
+
+    Args:
+        run: the run.
+        role: the role.
+        artifacts: inputs of the task.
+        sent: bytes already sent.
+
+    Returns:
+        None without a manifest, or when an input is not in the manifest.
     """
     manifest = manifest_of(run, role)
     if manifest is None or any(True for _ in unnamed_artifacts(manifest, artifacts)):
@@ -133,13 +145,13 @@ def leave_for(run: Run, role: str, artifacts: Iterable[Artifact] = (), sent: int
 
 
 def task_leave(run: Run, task: RunTask) -> TransferLeave | None:
-    """What a task may send, what earlier deliveries of it have sent taken off."""
+    """Return what a task may still send, after its earlier deliveries."""
     given = task.contract.inputs.artifacts if task.contract is not None else ()
     return leave_for(run, task.role, given, sent_by(task))
 
 
 def unnamed_artifacts(manifest: TransferManifest, artifacts: Iterable[Artifact]) -> Iterator[Artifact]:
-    """Those that the manifest names neither by their digest nor as made later by the run."""
+    """Yield artifacts that the manifest names neither by digest nor as the run's own later artifacts."""
     known = {each.digest for each in manifest.sources}
     for artifact in artifacts:
         if artifact.sha256 not in known and not any(artifact.name.startswith(name) for name in manifest.later):
@@ -147,12 +159,12 @@ def unnamed_artifacts(manifest: TransferManifest, artifacts: Iterable[Artifact])
 
 
 def sent_by(task: RunTask) -> int:
-    """Bytes that all deliveries of a task have sent by its leave, as far as they were reported."""
+    """Return the bytes that all deliveries of a task reported as sent."""
     return sum(usage.sent_bytes for usage in task.usage.values())
 
 
 def oversent(run: Run) -> str:
-    """In words which task has sent more than it may; empty while none has."""
+    """Return as text which task sent more than permitted; empty for none."""
     for task in run.tasks.values():
         manifest = manifest_of(run, task.role)
         most, sent = manifest.most_bytes if manifest is not None else 0, sent_by(task)
@@ -162,7 +174,7 @@ def oversent(run: Run) -> str:
 
 
 def _manifest_words(manifest: TransferManifest) -> str:
-    """One role on one line: to whom, how much at most, and what is special about it."""
+    """Return one role's manifest in one line: target, maximum size, and peculiarities."""
     outside = [each for each in manifest.destinations if not each.internal]
     providers = list(dict.fromkeys(each.provider for each in outside))
     models = f"{len(outside)} models" if len(outside) > 1 else f"the model {outside[0].model}"

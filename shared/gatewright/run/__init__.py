@@ -1,1 +1,1 @@
-"""What a run is and may become: its events, its state, and the arithmetic over both. Pure."""
+"""Domain model of a run: its events, its state, and computations over both. Pure."""

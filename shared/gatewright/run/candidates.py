@@ -1,8 +1,8 @@
-"""Best of several: one order is carried out by several makers at once, each result is judged alone, and the best one lands.
+"""Best of several: several makers carry out one order in parallel, each result is judged separately, and the best one lands.
 
-A run with candidates has one worker task for each in every round, and one review and one test task for each that came so far.
-``Run.seen_from`` shows such a run as if one of them were the only one: that is what every gate is given, so none needs to know
-of the others. ``choice`` has the rule by which one of them is chosen. Pure.
+A run with candidates has one worker task for each in every round, and one review and one test task for each that reaches that
+stage. ``Run.seen_from`` presents such a run as if one of them were the only one. Every gate receives that view, so none has to
+know about the others. ``choice`` has the selection rule. Pure.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Executor
 from gatewright.run.state import Run, RunTask
 
-#: A role may name its reason only in this form; anything else is recorded as words.
+#: Reasons of a role have this form; anything else is recorded as text.
 REASON = re.compile(r"[a-z][a-z0-9_]{2,47}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 def orders_of(shard: TaskContract) -> tuple[TaskContract, ...]:
-    """What is given out for one part of a plan: the part itself, or for each candidate its own copy, with its own executor."""
+    """Return the tasks for one part of a plan: the part itself, or a copy per candidate with its own executor."""
     return tuple(
         replace(shard, task_id=f"{shard.task_id}.c{number}", executor=executor, candidates=None, candidate=number)
         for number, executor in enumerate(shard.candidates or (), 1)
@@ -28,17 +28,17 @@ def orders_of(shard: TaskContract) -> tuple[TaskContract, ...]:
 
 
 def all_worked(run: Run) -> bool:
-    """Whether every maker of this round has answered."""
+    """Return whether every maker of this round has answered."""
     return all(task.status in {"SUCCESS", "FAILED"} for task in run.workers())
 
 
 def makers(run: Run) -> tuple[RunTask, ...]:
-    """Every worker task of the run, of all candidates and rounds: who did one of them judges none."""
+    """Return every worker task of the run, of all candidates and rounds: their agents may judge none."""
     return tuple(task for task in run.tasks.values() if task.role == "worker")
 
 
 def made_by(run: Run) -> Executor | None:
-    """How the change is made that ``run``, as it is seen from a candidate where there are several, is about."""
+    """Return the executor of the change, for ``run`` as seen from a candidate where there are several."""
     contract = run.contract
     if contract is None or not contract.candidates:
         return contract.executor if contract is not None else None
@@ -46,6 +46,6 @@ def made_by(run: Run) -> Executor | None:
 
 
 def reason_of(failure: str, default_code: str) -> str:
-    """The code that a role's own words about its failure begin with, where they begin with one."""
+    """Return the reason code at the beginning of a role's failure text, or ``default_code``."""
     code = failure.partition(":")[0]
     return code if REASON.fullmatch(code) else default_code

@@ -1,4 +1,4 @@
-"""Which of several candidates lands: how each came out, and the rule of the choice. Pure; rests on the run's events alone."""
+"""Choice among several candidates: their results, and the rule of the choice. Pure; uses only the run's events."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from gatewright.run.candidates import makers
 from gatewright.run.spending import usage_of
 from gatewright.run.state import Run
 
-#: The outcome of a candidate that every gate has passed.
+#: Outcome of a candidate that passed every gate.
 PASSED = "passed"
-#: A candidate that is not through yet.
+#: Outcome of an unfinished candidate.
 OPEN = "open"
-#: Why a run ends that no candidate passed.
+#: Reason code of a run without a passing candidate.
 NONE_PASSED = "no_candidate_passed"
-#: The rule, as it is shown to people.
+#: The rule, as shown to people.
 RULE = "fewest findings, fewest changed lines, least cost (US dollars, unknown last, then tokens), lowest number"
 
 
 def standings(run: Run) -> tuple[e.Standing, ...]:
-    """How each candidate came out, the best first, by ``RULE``; those that did not pass come last, by number."""
+    """Return the result of each candidate, best first by ``RULE``; failed ones come last, by number."""
     return tuple(sorted((_standing(run, number) for number in sorted(run.candidates)), key=_rank))
 
 
 def best(ranked: Sequence[e.Standing]) -> int | None:
-    """The candidate that lands: the first of ``standings``; None where none passed."""
+    """Return the candidate to land, the first of ``standings``; None when none passed."""
     return ranked[0].candidate if ranked and ranked[0].outcome == PASSED else None
 
 
 def why_chosen(ranked: Sequence[e.Standing]) -> str:
-    """What the first of ``standings`` has before the second, in words; empty where nothing was chosen."""
+    """Return as text the advantage of the first of ``standings`` over the second; empty without a choice."""
     passed = [standing for standing in ranked if standing.outcome == PASSED]
     if not passed:
         return ""

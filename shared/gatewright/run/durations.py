@@ -1,4 +1,4 @@
-"""How long a run was in a state, and how long it waited for locks, by the times that the ledger itself holds. Pure."""
+"""Durations of states and of waits for locks, from the times in the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gatewright.run.states import TERMINAL, State
 
 @dataclass(frozen=True, slots=True)
 class StateLeft:
-    """The run was in ``state`` for ``seconds``. Of the states at its end: until its bundle was sealed."""
+    """The run was in ``state`` for ``seconds``. For final states: until the bundle was sealed."""
 
     state: State
     seconds: float
@@ -21,12 +21,12 @@ class StateLeft:
 
 @dataclass(frozen=True, slots=True)
 class LocksWaitedFor:
-    """The run begins to wait for paths that others hold."""
+    """The run starts to wait for paths that others hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocksHad:
-    """The run holds its paths, ``seconds`` after it began to wait for them."""
+    """The run holds its paths, ``seconds`` after it started to wait."""
 
     seconds: float
 
@@ -43,7 +43,7 @@ Passage = StateLeft | LocksWaitedFor | LocksHad | RunOver
 
 
 def passages(transitions: Sequence[Transition]) -> tuple[Passage, ...]:
-    """What the last of a run's transitions brought to an end or began; all of them are needed, in order, for the times."""
+    """Return what the last transition of a run ended or started. Needs all transitions, in order, for the times."""
     if not transitions:
         return ()
     first = transitions[-1].events[0].seq
@@ -74,5 +74,5 @@ def _all(records: Iterator[OrchestratorEvent]) -> Iterator[tuple[OrchestratorEve
 
 
 def _between(earlier: datetime, later: datetime) -> float:
-    """Seconds; clocks of two gatekeepers may differ a little, and nothing lasts less than no time."""
+    """Return seconds, at least 0: clocks of two gatekeepers may differ a little."""
     return max(0.0, (later - earlier).total_seconds())

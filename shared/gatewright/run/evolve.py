@@ -16,12 +16,17 @@ from gatewright.run.state import CandidateState, Run
 
 
 def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
-    """The run after one more event.
+    """Return the run after one more event.
 
-    For an expired run its last event is all there is, and enough. Raises MalformedError (``bad_event``) when the run cannot be
-    told on with this event: a first event other than ``run_accepted``, a state that may not come next, an event after the end
-    that is not one of those that may come there, an event about something that the run does not have. Whether an event is also
-    legal is what ``objection`` answers.
+    The last event of an expired run is sufficient alone. ``objection`` decides whether an event is also legal.
+
+    Args:
+        run: the run before it; None for the first event.
+        record: the event.
+
+    Raises:
+        MalformedError: the run cannot continue with this event (``bad_event``): a first event other than ``run_accepted``, a
+            state that may not come next, an event that may not follow the end, or an unknown object.
     """
     event = e.event_of(record)
     if isinstance(event, e.RunExpired):
@@ -41,15 +46,15 @@ def evolve(run: Run | None, record: OrchestratorEvent) -> Run:
 
 
 def objection(run: Run, event: e.RunEvent) -> str:
-    """Why the event is illegal for the run as it stands; empty when it is legal.
+    """Return why the event is illegal for the run; empty when it is legal.
 
-    The decider appends no event with an objection, and ``verify`` reports every recorded one that has any.
+    The decider appends no event with an objection, and ``verify`` reports every recorded one with an objection.
     """
     return event.may_follow(run.seen_from(event.of_candidate(run)))
 
 
 def fold(transitions: Iterable[Transition], run: Run | None = None) -> Run | None:
-    """The run that a sequence of ledger messages adds up to; None for none."""
+    """Return the run after a sequence of ledger messages; None for an empty sequence."""
     for transition in transitions:
         for record in transition.events:
             run = evolve(run, record)
@@ -59,7 +64,7 @@ def fold(transitions: Iterable[Transition], run: Run | None = None) -> Run | Non
 
 
 def _with_candidate(run: Run, number: int, seen: Run, event: e.RunEvent) -> Run:
-    """``run`` after an event about a candidate; ``seen`` is the run after it as that candidate sees it."""
+    """Return ``run`` after an event about a candidate; ``seen`` is the run after it as seen from that candidate."""
     before = run.candidates.get(number, CandidateState())
     state = CandidateState(
         composed=seen.candidate,

@@ -1,4 +1,4 @@
-"""The read model of a run's events: the run, and what its state forgets. Lists, pages, bundles and replies share it."""
+"""Read model of a run's events: the run, and facts that its state omits. Lists, pages, bundles and replies share it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatewright.run import events as e
 from gatewright.run.evolve import evolve
 from gatewright.run.state import Run, TaskRole
 
-#: Gates that judge what was ordered at the start: a round of fixing leaves their verdicts in force.
+#: Gates that judge the order: their verdicts stay valid in a fix round.
 _LASTING = frozenset({"schema", "policy", "plan"})
 
 
@@ -25,9 +25,9 @@ _F = TypeVar("_F", bound="FollowedRun")
 class FollowedRun:
     """A run and its past, after some events. Times are RFC 3339; documents are by the id of their task.
 
-    ``gates`` holds every verdict in order, ``decisive`` those since the last round of fixing that the end rests on.
-    ``dispatched`` is when each task was last given out. ``lock_holders`` are the runs that held its paths when it began to wait
-    for them, at ``locks_since``. ``finished`` is the event of its end. ``families`` are those recorded with reason codes.
+    ``gates`` has every verdict in order, ``decisive`` those since the last fix round that the end depends on. ``dispatched`` is
+    when each task was last dispatched. ``lock_holders`` are the runs that held its paths when it started to wait for them, at
+    ``locks_since``. ``finished`` is the event of its end. ``families`` are those recorded with reason codes.
     """
 
     run: Run
@@ -48,12 +48,12 @@ class FollowedRun:
 
     @property
     def failure_family(self) -> Family | None:
-        """The family of the reason that the run ended with, as it was recorded; None where the run has not failed."""
+        """Recorded family of the reason for the end; None where the run has not failed."""
         failure = self.run.failure
         return family_of(failure.code, self.families.get(failure.code)) if failure is not None else None
 
     def consultations(self) -> Iterator[tuple[str, Consultation]]:
-        """What roles asked models, by the task that they did."""
+        """Yield the model consultations of roles, with their task ids."""
         asked = [(f"{self.run.run_id}.pm", self.run.contract.consultation if self.run.contract else None)]
         asked += [(task_id, plan.consultation) for task_id, plan in self.plans.items()]
         asked += [(task_id, review.consultation) for task_id, review in self.reviews.items()]
@@ -64,7 +64,11 @@ class FollowedRun:
 
 
 def follow(before: _F, record: OrchestratorEvent) -> _F:  # noqa: C901, PLR0912 - one line an event
-    """The run and its past after one more event. Raises MalformedError as ``evolve`` does."""
+    """Return the run and its past after one more event.
+
+    Raises:
+        MalformedError: as ``evolve``.
+    """
     run = evolve(before.run, record)
     event = e.event_of(record)
     after = replace(before, run=run)
@@ -93,7 +97,7 @@ def follow(before: _F, record: OrchestratorEvent) -> _F:  # noqa: C901, PLR0912 
         case e.TestsReceived(report=tests):
             return replace(after, tests={**after.tests, _judged_task(run, "testrunner", tests.task_id): tests})
         case e.CandidateChosen(candidate=number):
-            # Verdicts on the other candidates were not about what lands.
+            # Verdicts on other candidates are not about what lands.
             return replace(after, decisive=tuple(g for g in after.decisive if run.candidate_of_task(g.task_id) in {0, number}))
         case e.FixOrdered():
             return replace(after, decisive=tuple(gate for gate in after.decisive if gate.gate in _LASTING))
@@ -104,7 +108,11 @@ def follow(before: _F, record: OrchestratorEvent) -> _F:  # noqa: C901, PLR0912 
 
 
 def begin(record: OrchestratorEvent) -> FollowedRun:
-    """The run that its first event makes, or the last one of an expired run. Raises MalformedError as ``evolve`` does."""
+    """Return the run after its first event, or after the last one of an expired run.
+
+    Raises:
+        MalformedError: as ``evolve``.
+    """
     run = evolve(None, record)
     finished = None
     if run.expired is not None:
@@ -114,7 +122,11 @@ def begin(record: OrchestratorEvent) -> FollowedRun:
 
 
 def follow_all(records: Iterable[OrchestratorEvent]) -> FollowedRun | None:
-    """The run and its past that some events add up to; None for none. Raises MalformedError as ``evolve`` does."""
+    """Return the run and its past after some events; None without events.
+
+    Raises:
+        MalformedError: as ``evolve``.
+    """
     after: FollowedRun | None = None
     for record in records:
         after = begin(record) if after is None else follow(after, record)
@@ -126,14 +138,14 @@ def _with_family(before: FollowedRun, judged: GateReport | Error) -> Mapping[str
 
 
 def _judged_task(run: Run, role: TaskRole, task_id: str | None) -> str:
-    """The task that a judge's answer is about: of one candidate among several, its own; else what the role was given."""
+    """Return the task of a judge's answer: its own for one of several candidates; otherwise the last one of the role."""
     last = _last_task(run, role)
     task = run.tasks.get(task_id or "")
     return task.task_id if task is not None and task.candidate and task.role == role else last
 
 
 def _last_task(run: Run, role: TaskRole) -> str:
-    """The task that a serial role was last given: our own id, not the one that the answer claims."""
+    """Return the last task of a serial role: the recorded id, not the one that the answer claims."""
     task = run.last_task(role)
     if task is None:
         raise MalformedError(f"an answer of the {role}, which was never asked", code="bad_event")

@@ -1,6 +1,6 @@
-"""What a run has used up of its budget, and what is left of it: by the events and the time alone. Pure.
+"""Budget accounting of a run from its events and the time: usage and remaining budget. Pure.
 
-Used is what has been reported. The arithmetic is in ``gatewright/budgets.py``.
+Usage is what was reported. The arithmetic is in ``gatewright/budgets.py``.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from gatewright.contracts.vocabulary import MAX_INTEGER, Budget, Usage
 from gatewright.run.state import Run, RunTask
 from gatewright.worker_role import asks_models
 
-#: No task is handed less time than this, and none a budget of no time.
+#: Minimum time budget of a task.
 _LEAST_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Sums. ``iterations``: rounds of the fix loop, or turns where executors counted more of them in a round."""
+    """Totals. ``iterations``: fix rounds, or turns where executors counted more of them in a round."""
 
     tokens: int = 0
     nano_usd: int = 0
     iterations: int = 0
-    #: Some of it was used by models without a known price: the money is only what is known.
+    #: Some models have no known price: the cost has only the known part.
     unpriced: bool = False
-    #: More may have been used than was reported: replies were cut off, or workers ended before they could report.
+    #: Actual usage may be higher: replies were truncated, or workers ended before they could report.
     incomplete: bool = False
 
     @property
     def least(self) -> tuple[str, ...]:
-        """Which sums are lower bounds, by the names of ``totals``."""
+        """Names of ``totals`` that are lower bounds."""
         return (("tokens",) if self.incomplete else ()) + (("cost_usd",) if self.incomplete or self.unpriced else ())
 
     @property
@@ -41,19 +41,19 @@ class Spent:
 
 
 def budget_of(run: Run) -> Budget:
-    """The run's budget: the contract's, until there is one the request's; without limits where neither sets any."""
+    """Return the run's budget: the contract's, or the request's before there is one; unlimited where neither sets any."""
     ordered = run.contract or run.request
     return (ordered.budget if ordered is not None else None) or Budget()
 
 
 def elapsed_seconds(run: Run, now: datetime) -> float:
-    """Seconds since the run was accepted, waiting included; but for the time in which it waited for a person."""
+    """Return the seconds since acceptance, without the time in which the run waited for a person."""
     waits = (now - datetime.fromisoformat(run.parked_at)).total_seconds() if run.parked_at else 0.0
     return max(0.0, (now - datetime.fromisoformat(run.created_at)).total_seconds() - run.parked_seconds - max(0.0, waits))
 
 
 def usage_of(tasks: Iterable[RunTask]) -> Spent:
-    """What the tasks have reported, every delivery of each; ``iterations`` are turns here."""
+    """Return the usage that tasks reported, over all deliveries; ``iterations`` are turns here."""
     reported = [usage for task in tasks for usage in task.usage.values()]
     return Spent(
         sum(usage.tokens for usage in reported),
@@ -65,7 +65,7 @@ def usage_of(tasks: Iterable[RunTask]) -> Spent:
 
 
 def spending_of(run: Run) -> Spent:
-    """What the run has used up so far."""
+    """Return the usage of the run so far."""
     sums = usage_of(run.tasks.values())
     rounds = sum(max(_turns(run, attempt), 1) for attempt in range(1, run.attempt + 1) if _was_worked_on(run, attempt))
     incomplete = sums.incomplete or any(_has_unreported_use(run, task) for task in run.tasks.values())
@@ -73,21 +73,21 @@ def spending_of(run: Run) -> Spent:
 
 
 def lower_bounds(run: Run) -> tuple[str, ...]:
-    """Which of the ``totals`` are lower bounds at this moment: also those to which tasks at work are adding."""
+    """Return which ``totals`` are lower bounds now, including those that running tasks increase."""
     used = spending_of(run)
     at_work = any(task.status == "RUNNING" and _may_ask(task) for task in run.tasks.values())
     return replace(used, incomplete=used.incomplete or at_work).least
 
 
 def awaited_accounts(run: Run) -> tuple[str, ...]:
-    """The tasks that the end of the run has interrupted while they may have asked models, and that have not reported since."""
+    """Return the tasks that the end of the run interrupted, that may have called models, and that have not reported since."""
     if not run.ended or run.sealed is not None:
         return ()
     return tuple(task.task_id for task in run.tasks.values() if _cut_short(task))
 
 
 def totals(run: Run, now: datetime) -> dict[str, int | float]:
-    """What the run has used up of everything that a budget may bound."""
+    """Return the run's usage of everything that a budget may limit."""
     used = spending_of(run)
     return {
         "wall_sec": round(elapsed_seconds(run, now), 3),
@@ -98,7 +98,7 @@ def totals(run: Run, now: datetime) -> dict[str, int | float]:
 
 
 def excess(run: Run, now: datetime) -> Excess | None:
-    """The first budget of which more was used than there is; of time: all that there is."""
+    """Return the first exceeded budget; time is exceeded when it is exhausted."""
     limits, used = budget_of(run), spending_of(run)
     seconds = elapsed_seconds(run, now)
     if limits.wall_sec is not None and seconds >= limits.wall_sec:
@@ -113,7 +113,7 @@ def excess(run: Run, now: datetime) -> Excess | None:
 
 
 def used_up(run: Run, now: datetime, attempt: int) -> Excess | None:
-    """The budget because of which no worker may be given a task of this attempt: nothing is left of it, and some was used."""
+    """Return the exhausted budget that prevents further worker tasks of this attempt: nothing is left, and some was used."""
     limits, used = budget_of(run), spending_of(run)
     if (gone := excess(run, now)) is not None:
         return gone
@@ -127,10 +127,10 @@ def used_up(run: Run, now: datetime, attempt: int) -> Excess | None:
 
 
 def shares(run: Run, now: datetime, count: int) -> tuple[Budget | None, ...]:
-    """What is left, divided among ``count`` tasks that are given out together; None where the run has no budget.
+    """Divide the remaining budget among ``count`` tasks dispatched together; None for a run without a budget.
 
-    Time is not divided: they run side by side. Tokens and money are, to the last token: together they are never more than what
-    is left. Every task has one turn at least.
+    Time is not divided, since the tasks run in parallel. Tokens and cost are divided exactly: their sum is never more than the
+    rest. Every task has at least one turn.
     """
     limits, used = budget_of(run), spending_of(run)
     if limits == Budget():
@@ -151,7 +151,7 @@ def shares(run: Run, now: datetime, count: int) -> tuple[Budget | None, ...]:
 
 
 def most(known: Usage | None, said: Usage) -> Usage:
-    """Reports say how much it is all told, and may come late or twice: the most that was ever said counts."""
+    """Return the maximum of two usage reports: they are cumulative, and may arrive late or twice."""
     if known is None:
         return said
     return Usage(
@@ -166,18 +166,18 @@ def most(known: Usage | None, said: Usage) -> Usage:
 
 
 def _may_ask(task: RunTask) -> bool:
-    """Whether models are asked for a task: its executor cannot do without, or its role has reported a turn."""
+    """Return whether a task may call models: its executor requires that, or its role has reported a turn."""
     return asks_models(task.role, task.contract) or bool(task.usage)
 
 
 def _cut_short(task: RunTask) -> bool:
-    """Whether a task of an ended run was at work, and nothing was heard of how that ended."""
+    """Return whether a task of an ended run was in progress without a final report."""
     ended = any(each.why == "cancelled" for each in task.interrupted.values())
     return task.status == "RUNNING" and _may_ask(task) and not ended
 
 
 def _has_unreported_use(run: Run, task: RunTask) -> bool:
-    """Whether a delivery of a task asked models, and nothing tells what it had used in the end."""
+    """Return whether a delivery of a task called models and its final usage is unknown."""
     if run.ended and _cut_short(task):
         return True
     if task.result is None or task.result.usage is None:
@@ -194,6 +194,6 @@ def _was_worked_on(run: Run, attempt: int) -> bool:
 
 
 def _iterations_left(run: Run, limit: int, attempt: int) -> int:
-    """For the tasks of an attempt: what earlier ones and the turns of this one have not used."""
+    """Return the remaining iterations for the tasks of an attempt, after earlier attempts and turns of this one."""
     before = sum(max(_turns(run, earlier), 1) for earlier in range(1, attempt))
     return limit - before - _turns(run, attempt)

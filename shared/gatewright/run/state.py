@@ -1,4 +1,4 @@
-"""The state of a run: what its events so far add up to. Immutable; only events make the next state (``evolve``)."""
+"""State of a run: the result of its events so far. Immutable; only events create the next state (``evolve``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gatewright.errors import MalformedError
 from gatewright.run.states import PARKED, TERMINAL, State, Status
 
 if TYPE_CHECKING:
-    # A run keeps some of its events, and events make the next run: at run time only the second half of that is an import.
+    # A run contains some of its events, and events create the next run: only one direction can be a runtime import.
     from gatewright.run.events.judging import Landed
     from gatewright.run.events.lifecycle import BundleSealed, RunAccepted, RunExpired
     from gatewright.run.events.orders import LocksTaken
@@ -53,23 +53,23 @@ class RunTask(Struct, frozen=True):
     attempt: int
     contract: TaskContract | None = None
     result: TaskResult | None = None
-    #: The tree that the gatekeeper got from the worker's patch alone.
+    #: The tree that the gatekeeper computed from this worker's patch alone.
     tree: str = ""
-    #: An answer that did not count is in the ledger; further ones are passed over.
+    #: The ledger has one late answer; further ones are dropped.
     answered_late: bool = False
-    #: What each delivery of it has used up, as far as it was reported.
+    #: Reported usage of each delivery.
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    #: The deliveries of it that ended without an answer, by their names: what each has used, and left behind.
+    #: Deliveries that ended without an answer, by name: their usage and remains.
     interrupted: Mapping[str, TaskInterrupted] = field(default_factory=dict)
 
     @property
     def candidate(self) -> int:
-        """Which of several candidates it is about; 0 where there is only one, or it is about all of them."""
+        """The candidate that the task is about; 0 where there is only one, or for all of them."""
         return (self.contract.candidate or 0) if self.contract is not None else 0
 
 
 class CandidateState(Struct, frozen=True):
-    """How far one of several candidates has come. ``failure`` is the code of what has put it out; empty while nothing has."""
+    """Progress of one of several candidates. ``failure`` is the code that eliminated it; empty while it is in the running."""
 
     composed: CandidateComposed | None = None
     review: ReviewReport | None = None
@@ -80,9 +80,9 @@ class CandidateState(Struct, frozen=True):
 
 
 class CastVote(Struct, frozen=True):
-    """A vote that was recorded ``at`` a time; ``decided_at`` is what the person says of when.
+    """A vote recorded ``at`` a time; ``decided_at`` is the person's own claim.
 
-    ``person`` is the entry of the roster that it was last held against, ``signed`` what was brought.
+    ``person`` is the roster entry that it was last compared with, ``signed`` the submitted document.
     """
 
     person: RosterPerson
@@ -93,7 +93,7 @@ class CastVote(Struct, frozen=True):
 
 
 class SaidWords(Struct, frozen=True):
-    """What a person said to a question that is asked beside the run. ``stands``: they let the guess stand."""
+    """A person's answer to a question beside the run. ``stands``: the guess is confirmed."""
 
     person: str
     words: str
@@ -101,11 +101,11 @@ class SaidWords(Struct, frozen=True):
 
 
 class AskedApproval(Struct, frozen=True):
-    """A request and what has become of it; ``person`` and ``at`` are those of the answer, ``words`` those of a no.
+    """A request with its status; ``person`` and ``at`` are those of the answer, ``words`` those of a rejection.
 
-    ``said`` is kept of what is asked beside the run, and of words about one more round. ``spoken``: the answers that have an
-    effect while they count. ``remarks``: comments, and the words of other answers. Of a request whose yes has lapsed ``words``
-    say why.
+    Answers to questions beside the run, and comments on one more round, are kept too. ``spoken``: the answers that have an
+    effect while they are valid. ``remarks``: comments, and the text of other answers. When an approval has lapsed, ``words``
+    has the reason.
     """
 
     request: ApprovalRequest
@@ -122,12 +122,12 @@ class AskedApproval(Struct, frozen=True):
 
     @property
     def comments(self) -> tuple[str, ...]:
-        """Who has commented."""
+        """People who have commented."""
         return tuple(each.person for each in self.remarks if each.verdict == "comment")
 
 
 class AskedSummons(Struct, frozen=True):
-    """A question to a role beside the run, which the ledger has since ``at``, and what became of it."""
+    """A question to a role beside the run, recorded ``at`` a time, with its outcome."""
 
     task: SummonsTask
     pool: str
@@ -136,7 +136,7 @@ class AskedSummons(Struct, frozen=True):
 
 
 class FoundReason(Struct, frozen=True):
-    """What a gate has found that a rule may ask about: ``reason``, or ``reason:class``. ``candidate``: whose change."""
+    """A gate's finding that an approval rule may cover: ``reason``, or ``reason:class``. ``candidate``: whose change."""
 
     reason: str
     words: str
@@ -144,12 +144,12 @@ class FoundReason(Struct, frozen=True):
     candidate: int
 
 
-#: How a reason begins that names the class of a command.
+#: Prefix of a reason that names the class of a command.
 COMMAND = "command:"
 
 
 class RunFailure(Struct, frozen=True):
-    """Why a run did not succeed: a stable code and words for people."""
+    """Why a run did not succeed: a stable code and text for people."""
 
     code: str
     message: str
@@ -167,7 +167,7 @@ class Run(Struct, frozen=True):
     seq: int = 0
     head: str = GENESIS
     contract: TaskContract | None = None
-    #: The pool of each role that has several to choose from.
+    #: The chosen pool of each role that has several.
     pools: Mapping[str, str] = field(default_factory=dict)
     plan: Plan | None = None
     tasks: dict[str, RunTask] = field(default_factory=dict)
@@ -177,37 +177,37 @@ class Run(Struct, frozen=True):
     review: ReviewReport | None = None
     tests: TestReport | None = None
     tests_passed: bool = False
-    #: What the reviewer's or the tests' gate refuses the candidate for, while nothing was ordered because of it.
+    #: The reviewer or tests gate's refusal of the candidate, before anything was ordered because of it.
     refusal: GateReport | None = None
-    #: Where several make the change: how far each has come, by number. What stands above is that of the chosen one.
+    #: Progress of several candidates, by number. The fields above are those of the chosen one.
     candidates: Mapping[int, CandidateState] = field(default_factory=dict)
     chosen: int = 0
-    #: When the last event was written; no later one has an earlier time.
+    #: Time of the last event; no later one has an earlier time.
     at: str = ""
-    #: When the fix loop was last entered; the next round begins after the contract's back-off.
+    #: When the last fix round was ordered; it starts after the contract's back-off.
     fix_ordered_at: str = ""
     landed: Landed | None = None
     failure: RunFailure | None = None
     created_at: str = ""
     finished_at: str = ""
     sealed: BundleSealed | None = None
-    #: Set once the ledger has let go of the run's entries; what its bundle tells is not known here then.
+    #: Set once the run has expired from the ledger; the contents of its bundle are unknown here then.
     expired: RunExpired | None = None
-    #: What people were asked, by id of the request, in the order of asking.
+    #: Approval requests by id, in order.
     approvals: Mapping[str, AskedApproval] = field(default_factory=dict)
-    #: When the roster was last held against all of that; empty once something was said after it.
+    #: Time of the last roster comparison; empty after a later decision.
     roster_held_at: str = ""
     found_reasons: tuple[FoundReason, ...] = ()
-    #: How much the candidate risks, and who has to look at it; None where the policy has no rules of it.
+    #: Risk and reviewers of the candidate; None where the policy has no routing rules.
     routing: ReviewRouting | None = None
-    #: What roles may send to providers of models; empty where the policy has no rules of it.
+    #: What roles may send to model providers; empty where the policy has no transfer rules.
     transfers: tuple[TransferManifest, ...] = ()
-    #: What roles were asked beside the run, by id of the task, in the order of asking. It moves nothing.
+    #: Questions to roles beside the run by task id, in order. They never change the state.
     summonses: Mapping[str, AskedSummons] = field(default_factory=dict)
-    #: Where the run stood when it was parked, and since when it is; empty while it is not.
+    #: The state in which the run was parked, and since when; empty while it is not parked.
     parked_from: State | None = None
     parked_at: str = ""
-    #: How long it was parked before.
+    #: Total time it was parked before.
     parked_seconds: float = 0.0
 
     @property
@@ -221,7 +221,7 @@ class Run(Struct, frozen=True):
 
     @property
     def publisher(self) -> str:
-        """Who submitted it."""
+        """The submitter."""
         return self.accepted.publisher
 
     @property
@@ -239,28 +239,32 @@ class Run(Struct, frozen=True):
                 return "RUNNING"
 
     def task(self, task_id: str | None) -> RunTask:
-        """The task of that id. Raises MalformedError (``bad_event``) for one that was never given out."""
+        """Return the task with that id.
+
+        Raises:
+            MalformedError: it was never dispatched (``bad_event``).
+        """
         task = self.tasks.get(task_id or "")
         if task is None:
             raise MalformedError(f"a result of {(task_id or '')[:80]!r}, which was never given out", code="bad_event")
         return task
 
     def candidate_of_task(self, task_id: str | None) -> int:
-        """The number of the candidate that a task is about; 0 for a task of none, or an unknown one."""
+        """Return the candidate that a task is about; 0 for a task of none, or an unknown one."""
         task = self.tasks.get(task_id or "")
         return task.candidate if task is not None else 0
 
     def with_tasks(self, *tasks: RunTask) -> Run:
-        """The run with these tasks in the place of those of the same id."""
+        """Return the run with these tasks replacing those of the same ids."""
         return replace(self, tasks={**self.tasks, **{task.task_id: task for task in tasks}})
 
     def with_settled(self, role: TaskRole, status: TaskStatus) -> Run:
-        """The run after the running task of a serial role has ended with ``status``."""
+        """Return the run after the running task of a serial role ended with ``status``."""
         task = self.running(role)
         return self.with_tasks(replace(task, status=status)) if task is not None else self
 
     def seen_from(self, number: int) -> Run:
-        """The run as if candidate ``number`` were its only one; the run itself for 0, which is no candidate."""
+        """Return the run as if candidate ``number`` were its only one; the run itself for 0, which is no candidate."""
         if not number:
             return self
         state = self.candidates.get(number, CandidateState())
@@ -275,18 +279,18 @@ class Run(Struct, frozen=True):
         )
 
     def reasons_found_now(self) -> Iterator[FoundReason]:
-        """What gates found in what the run has now: in the contract, or in this attempt's candidate that is to land."""
+        """Yield the gates' findings about the current contract, or about this attempt's landing candidate."""
         for found in self.found_reasons:
             of_contract = found.reason == "broad_scope" or found.reason.startswith(COMMAND)
             if of_contract or (found.attempt == self.attempt and found.candidate in {0, self.chosen}):
                 yield found
 
     def in_the_running(self) -> tuple[int, ...]:
-        """The numbers of the candidates that no event has put out."""
+        """Return the numbers of the candidates that are not eliminated."""
         return tuple(number for number, state in sorted(self.candidates.items()) if not state.failure)
 
     def workers(self) -> tuple[RunTask, ...]:
-        """The worker tasks of the current attempt, in the order of the plan; once a candidate is chosen, its own."""
+        """Return the worker tasks of the current attempt, in the order of the plan; once a candidate is chosen, its own."""
         return tuple(
             task
             for task in self.tasks.values()
@@ -294,24 +298,24 @@ class Run(Struct, frozen=True):
         )
 
     def last_task(self, role: TaskRole) -> RunTask | None:
-        """The task that a serial role was last given; None where it was given none."""
+        """Return the last task of a serial role; None without one."""
         return next((task for task in reversed(self.tasks.values()) if task.role == role), None)
 
     def running(self, role: TaskRole) -> RunTask | None:
-        """The one task of a serial role (not worker) that is being done now."""
+        """Return the running task of a serial role (not worker); None without one."""
         return next((task for task in self.tasks.values() if task.role == role and task.status == "RUNNING"), None)
 
 
 def trace_id_of(run_id: str) -> str:
-    """The W3C trace id of a run whose publisher gave none: 32 hexadecimal digits."""
+    """Return the W3C trace id of a run without one from its publisher: 32 hexadecimal digits."""
     return hashlib.sha256(run_id.encode()).hexdigest()[:32]
 
 
 def run_id_of(key: str, publisher: str = DEFAULT_PUBLISHER) -> str:
-    """The run id that an idempotency key of a publisher leads to: ``run-`` and 20 hexadecimal digits of a sha256.
+    """Return the run id for a publisher's idempotency key: ``run-`` and 20 hexadecimal digits of a sha256.
 
-    It is that of the key; for a publisher with a name, that of byte 0xFF, the name, byte 0x00 and the key. No text begins with
-    0xFF in UTF-8, so no key of one publisher leads to the run of another.
+    The default publisher's hash covers the key; a named publisher's covers byte 0xFF, the name, byte 0x00 and the key. No UTF-8
+    text begins with 0xFF, so a key of one publisher never gives the run of another.
     """
     owner = b"" if publisher == DEFAULT_PUBLISHER else b"\xff" + publisher.encode() + b"\0"
     return "run-" + hashlib.sha256(owner + key.encode()).hexdigest()[:20]

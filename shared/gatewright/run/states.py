@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
-#: Parked until a person has answered; it goes on where it stood.
+#: Parked until a person has answered; the run then continues in its earlier state.
 PARKED: Literal["AWAITING_APPROVAL"] = "AWAITING_APPROVAL"
 Level = Literal["INFO", "WARN", "ERROR"]
 Status = Literal["SUCCESS", "FAILED", "ABORTED"]
 Ending = Literal["FAILED", "ABORTED"]
 
-#: The states that may follow each state: one way, no skipping. Every open state may also end in FAILED or ABORTED.
+#: Successors of each state: one way, no skipping. Every open state may also end in FAILED or ABORTED.
 SUCCESSORS: dict[State, tuple[State, ...]] = {
     "S0": ("S1",),
     "S1": ("S2", "AWAITING_APPROVAL"),
@@ -24,12 +24,12 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
     "FAILED": (),
     "ABORTED": (),
 }
-#: Where a parked run may turn besides the state it was parked in: people sent the change back, or granted one more round.
+#: Further successors of a parked run: people sent the change back, or granted one more round.
 SENT_BACK: dict[str, tuple[State, ...]] = {"S3": ("S5",), "S4": ("S5",)}
 TERMINAL: frozenset[State] = frozenset({"S6", "FAILED", "ABORTED"})
-#: The states of a run that goes well, in order; S5 is a detour.
+#: The states of a successful run, in order; S5 is a detour.
 MAIN_LINE: tuple[State, ...] = ("S0", "S1", "S2", "S3", "S4", "S6")
-#: What people read in the place of a state.
+#: Names of states for people.
 STATE_NAMES: dict[str, str] = {
     "S0": "Intake",
     "S1": "Plan",
@@ -45,6 +45,6 @@ STATE_NAMES: dict[str, str] = {
 
 
 def stage_name(state: str) -> str:
-    """``S2 execute``: a numbered state with its name; any other state stands for itself."""
+    """Return ``S2 execute``, a numbered state with its name; other states stand for themselves."""
     name = STATE_NAMES.get(state) if state.startswith("S") else None
     return f"{state} {name.lower()}" if name else state

@@ -1,4 +1,4 @@
-"""What people's answers make of the requests that they answer."""
+"""Effects of people's answers on their requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def apply_decision(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
-    """The request after one more answer; a comment changes nothing about it. Raises what ``apply_vote`` does."""
+    """Return the request after one more answer; a comment does not change its status. Raises what ``apply_vote`` raises."""
     words = codec.decode(event.signed.document.encode(), ApprovalDecision).comment
     if words or event.verdict == "comment":
         remark = PersonsComment(person=event.approver.name, verdict=event.verdict, at=now, text=words)
@@ -43,13 +43,14 @@ def apply_decision(asked: AskedApproval, event: ApprovalDecided, now: str) -> As
 
 
 def apply_vote(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
-    """The request after one more vote; a consensus is its yes, or its no where it is red.
+    """Return the request after one more vote; a consensus approves it, or rejects it when it is red.
 
-    Raises MalformedError for a decision without a vote.
+    Raises:
+        MalformedError: the decision has no vote.
     """
     decision = codec.decode(event.signed.document.encode(), ApprovalDecision)
     if decision.vote is None:
-        raise MalformedError(f"{event.request_id[:80]!r}: a vote that says nothing", code="bad_event")
+        raise MalformedError(f"{event.request_id[:80]!r}: a vote without content", code="bad_event")
     cast = CastVote(event.approver, decision.vote, decision.decided_at, now, event.signed)
     asked = replace(asked, votes=(*asked.votes, cast))
     if event.consensus is None:
@@ -59,7 +60,11 @@ def apply_vote(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedA
 
 
 def apply_delegation(asked: AskedApproval, event: ApprovalDecided, now: str) -> AskedApproval:
-    """The request after it was handed on; it waits as before. Raises MalformedError for a delegation to none."""
+    """Return the open request after a delegation.
+
+    Raises:
+        MalformedError: the delegation names no person.
+    """
     to = codec.decode(event.signed.document.encode(), ApprovalDecision).delegate_to
     if to is None:
         raise MalformedError(f"{event.request_id[:80]!r}: a delegation to none", code="bad_event")
@@ -68,7 +73,7 @@ def apply_delegation(asked: AskedApproval, event: ApprovalDecided, now: str) -> 
 
 
 def apply_roster(approvals: Mapping[str, AskedApproval], event: RosterHeld) -> Mapping[str, AskedApproval]:
-    """The requests after the roster was held against their answers: what lapsed is gone, votes have their people's entries."""
+    """Return the requests after a roster comparison: lapsed decisions are removed, votes have their current entries."""
     entries = {person_key(person.name): person for person in event.people}
     lapsed = {(each.request_id, person_key(each.person)) for each in event.lapsed}
     return {name: _apply_roster_to(asked, entries, lapsed, event) for name, asked in approvals.items()}
@@ -96,9 +101,9 @@ def _apply_roster_to(
 
 
 def withdraw_for_next_round(approvals: Mapping[str, AskedApproval]) -> Mapping[str, AskedApproval]:
-    """The requests of a run that makes its change anew: what still waited about the one before is asked no more.
+    """Return the requests of a run that starts another round: open ones about the previous change are withdrawn.
 
-    A yes to the contract that was asked for anew is asked for again before the next change lands.
+    An approval of the contract that was requested again is requested once more before the next change lands.
     """
     instead: dict[str, ApprovalStatus] = {"candidate": "withdrawn", "contract": "lapsed"}
     return {
@@ -108,12 +113,12 @@ def withdraw_for_next_round(approvals: Mapping[str, AskedApproval]) -> Mapping[s
 
 
 def withdraw_of_tasks(approvals: Mapping[str, AskedApproval], task_ids: Collection[str]) -> Mapping[str, AskedApproval]:
-    """The requests of a run in which these tasks are over: what their agents asked leave for is asked no more."""
+    """Return the requests after these tasks ended: permission requests of their agents are withdrawn."""
     return _withdrawn_where(approvals, lambda question: question.task_id in task_ids)
 
 
 def withdraw_earlier_delivery(approvals: Mapping[str, AskedApproval], by: AgentQuestion) -> Mapping[str, AskedApproval]:
-    """The requests after ``by`` was asked: who had the task before has it no more, and waits for nothing."""
+    """Return the requests after ``by`` was asked: requests of the task's earlier delivery are withdrawn."""
     return _withdrawn_where(approvals, lambda known: known.task_id == by.task_id and known.delivery < by.delivery)
 
 

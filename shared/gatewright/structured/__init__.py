@@ -1,7 +1,7 @@
-"""Structured calls: a model is asked for one JSON document, which is judged here, asked for again, and refused in the end.
+"""Structured calls: asks a model for one JSON document, validates it, repeats the question a few times, and finally refuses.
 
-- ``answers.py``: what an answer must be: JSON alone, valid under its schema, for this very order, and right in itself;
-- ``asking.py``: the bounded asking;
-- ``session.py``: one task's way to its models, through the model gateway;
-- ``recording.py``: what the role's document and the bundle keep of it.
+- ``answers.py``: requirements on an answer: only JSON, valid under its schema, for this order, and consistent;
+- ``asking.py``: the bounded retries;
+- ``session.py``: a task's access to its models, through the model gateway;
+- ``recording.py``: what the role's document and the bundle keep.
 """

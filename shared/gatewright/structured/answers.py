@@ -1,7 +1,10 @@
-"""What a model's answer must be before anything is made of it (specification 6.1.3, 6.2.1).
+"""Requirements on a model's answer before it is used (specification 6.1.3, 6.2.1).
 
-1. not too large  2. one JSON document and nothing else  3. valid under the schema that the question is bound to
-4. for this order and no other  5. right in itself, by the caller's own rules.
+1. Not too large.
+2. One JSON document and nothing else.
+3. Valid under the schema of the question.
+4. For this order.
+5. Consistent, by the caller's own rules.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from gatewright.prompts.prompt import Prompt
 from gatewright.resources import schema_directory
 from gatewright.structured.errors import StructuredOutputError
 
-#: Bytes of an answer; a larger one is not read.
+#: Maximum bytes of an answer; a larger one is not parsed.
 MAX_BYTES = 256 * 1024
-#: The documents that a model may be asked for, and no others: each has a schema and a marker to repeat.
+#: The only documents that a model may be asked for: each has a schema and a marker to repeat.
 Proposal = ContractProposal | PlanProposal | ReviewOpinion | SummonsOpinion
 BINDINGS: tuple[type[Proposal], ...] = (ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion)
 
@@ -32,7 +35,7 @@ async def _no_rules(_: object) -> Sequence[Fault]:
 
 @dataclass(frozen=True)
 class StructuredQuestion(Generic[P]):
-    """A prompt, bound to the kind of document that answers it; ``rules`` finds what is wrong with a valid one."""
+    """A prompt with the kind of document that answers it; ``rules`` returns the faults of a valid one."""
 
     prompt: Prompt
     kind: type[P]
@@ -40,19 +43,19 @@ class StructuredQuestion(Generic[P]):
 
     @property
     def schema(self) -> str:
-        """The name of the schema. Raises StructuredOutputError for a kind that is bound to none: it is never asked for."""
+        """Name of the schema. Raises StructuredOutputError for a kind without one, which is never asked for."""
         if self.kind not in BINDINGS:
             raise StructuredOutputError(f"{self.kind.__name__} is bound to no schema of a model's answer")
         return codec.schema_name(self.kind)
 
     @property
     def schema_sha256(self) -> str:
-        """Of the schema's file."""
+        """Digest of the schema's file."""
         return hashlib.sha256((schema_directory() / f"{self.schema}.json").read_bytes()).hexdigest()
 
 
 async def judge_answer(text: str, question: StructuredQuestion[P]) -> tuple[P | None, tuple[Fault, ...]]:
-    """The document in an answer, or what is wrong with it."""
+    """Return the document in an answer, or its faults."""
     try:
         data = text.strip().encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Asks a model until its answer can be used, a bounded number of times; then it is a refusal, never a guess."""
+"""Asks a model until its answer is usable, up to a maximum number of times; then refuses instead of guessing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gatewright.errors import Fault
 from gatewright.structured.answers import P, StructuredQuestion, judge_answer
 from gatewright.structured.errors import StructuredOutputError
 
-#: How often a model is asked for one answer.
+#: Maximum number of attempts per answer.
 ATTEMPTS = 3
-#: Faults that it is told of, and characters of its own answer that it is shown again.
+#: Maximum number of faults, and characters of its own answer, that the model receives in a retry.
 _MOST_TOLD = 20
 _MOST_SHOWN = 20_000
 
@@ -36,19 +36,23 @@ class Speaker(Protocol):
     """A model that answers."""
 
     async def say(self, system: str, turns: Sequence[Turn]) -> Said:
-        """Its answer. Raises GatewrightError."""
+        """Return its answer. Raises GatewrightError."""
 
 
 @dataclass
 class Asking(Generic[P]):
-    """One question, and all that was answered to it so far."""
+    """One question with all its answers so far."""
 
     question: StructuredQuestion[P]
     answers: list[str] = field(default_factory=list)
 
     async def ask(self, speaker: Speaker, attempts: int = ATTEMPTS) -> P:
-        """The first answer that can be used. Raises StructuredOutputError after ``attempts``, and what ``speaker`` raises."""
-        # Before anything is asked: a question that is bound to no schema is none.
+        """Return the first usable answer.
+
+        Raises:
+            StructuredOutputError: no answer was usable after ``attempts``. Errors of ``speaker`` pass through.
+        """
+        # Checked first: a question without a schema is invalid.
         schema = self.question.schema
         prompt = self.question.prompt
         turns = [Turn("user", prompt.order)]
@@ -58,7 +62,7 @@ class Asking(Generic[P]):
             self.answers.append(text)
             document, faults = await judge_answer(text, self.question)
             if cut_off:
-                # A document that happens to end where the reply was cut is no complete answer either.
+                # A truncated answer is incomplete, even if it happens to be a valid document.
                 faults = (Fault("", "answer_cut_off", f"the answer ended early ({cut_off}); write a shorter one"),)
             elif document is not None:
                 return document

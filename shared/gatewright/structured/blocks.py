@@ -1,4 +1,4 @@
-"""What a role's model could not tell, as documents for people: read as data, and of this very task. Pure."""
+"""Open questions of a role's model as documents for people: treated as data, and bound to this task. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gatewright.contracts.consultation import Clamp
 from gatewright.prompts.orders import BLOCKED
 from gatewright.rules.blocked.legal import ILLEGAL, check
 
-#: No rule asks people what a task of the run cannot tell.
+#: Reason code: no rule forwards open questions of the run's tasks to people.
 UNASKED = "blocked_unasked"
 
 
 def blocks_of(
     proposal: ContractProposal | PlanProposal | ReviewOpinion, task_id: str, now: datetime, *, may_ask: bool
 ) -> tuple[tuple[Blocked, ...], tuple[Clamp, ...]]:
-    """The questions of an answer that people are asked, and those that were left out: preferences, and all where none are."""
+    """Return the questions to forward to people, and the dropped ones: preferences, or all when no rule applies."""
     kept: list[Blocked] = []
     left: list[Clamp] = []
     for each in proposal.blocked:

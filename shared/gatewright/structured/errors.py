@@ -1,4 +1,4 @@
-"""What can go wrong when a model is asked for a document."""
+"""Errors of structured calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gatewright.errors import DeniedError, Fault, GatewrightError
 
 
 class StructuredOutputError(DeniedError):
-    """The model gave no answer of the form that was asked for, as often as it may be asked. Name another model for the role."""
+    """The model gave no valid answer within the maximum number of attempts. Name another model for the role."""
 
     code = "structured_output_invalid"
 
@@ -15,10 +15,10 @@ class StructuredOutputError(DeniedError):
 
 
 class ModelCallError(GatewrightError):
-    """A model could not be asked, after all that the gateway may try. The reason is the gateway's; the message says more."""
+    """A model call failed after all retries of the gateway. The reason code is the gateway's; the message has details."""
 
     code = "model_unavailable"
 
 
-#: A question that came to nothing; what was asked is kept all the same. A budget that is used up ends the run instead.
+#: Errors of an unanswered question, which is recorded anyway. An exhausted budget ends the run instead.
 UNANSWERED = (StructuredOutputError, ModelCallError)

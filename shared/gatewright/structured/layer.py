@@ -1,7 +1,7 @@
-"""One question to one model over an HTTP client that leads to the gateway: the library's part. Imported when a model is asked.
+"""One question to one model by the client library, over the gateway's HTTP socket. Imported when a model is asked.
 
-The library knows how each API wants a conversation; nothing is retried here, and nothing leaves by any other way. Each API's
-client takes as long to load as all the rest: only the one that is asked is.
+The library implements each API's form of a conversation. Nothing is retried here, and there is no other connection. Each API's
+client loads slowly, so only the needed one is loaded.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pydantic_ai.settings import ModelSettings
 from gatewright.models.policy import Api
 from gatewright.structured.asking import Turn
 
-#: What the library raises for an answer that is no success, or none; an SSL error cannot come, as there is no TLS.
+#: Exceptions of the library for failed calls; SSL errors cannot occur without TLS.
 LAYER_ERRORS = (AgentRunError, httpx2.HTTPError, OSError)
 _HOST = "http://gateway"
-#: Nothing: the gateway holds the key, and takes no other.
+#: Placeholder: the gateway holds the key and ignores this one.
 _NO_KEY = "none"
-#: Tokens of an answer; an API wants to be told.
+#: Maximum tokens of an answer; one API requires a value.
 _MOST_TOKENS = 16_000
 
 
 def client_of(socket: Path | str) -> httpx2.AsyncClient:
-    """An HTTP client whose every connection is the gateway's Unix socket."""
-    # No time limit of its own: the gateway has one for each call, and the task has one for all of them.
+    """Return an HTTP client that connects only to the gateway's Unix socket."""
+    # No time limit here: the gateway has one per call, and the task has one for all calls.
     return httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=str(socket)), timeout=None, trust_env=False)
 
 
 def words_of(error: Exception) -> str:
-    """What the gateway, or else the library, says of a call that failed."""
+    """Return the message of the gateway, or else of the library, about a failed call."""
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
     said = inner.get("message") if isinstance(inner, dict) else None
@@ -43,7 +43,7 @@ def words_of(error: Exception) -> str:
 
 
 async def one_answer(client: httpx2.AsyncClient, api: Api, model: str, system: str, turns: Sequence[Turn]) -> str:
-    """The text of the model's answer. Raises one of LAYER_ERRORS."""
+    """Return the text of the model's answer. Raises one of LAYER_ERRORS."""
     conversation: list[ModelMessage] = [
         ModelRequest(parts=[SystemPromptPart(content=system), UserPromptPart(content=turns[0].text)])
     ]
@@ -64,7 +64,7 @@ async def one_answer(client: httpx2.AsyncClient, api: Api, model: str, system: s
 
 
 def _model(client: httpx2.AsyncClient, api: Api, name: str) -> tuple[Model, type[Exception]]:
-    """The model, and what its client raises."""
+    """Return the model, and the exception class of its client."""
     if api == "messages":
         from gatewright.structured import messages_client
 

@@ -1,4 +1,4 @@
-"""The library's part of the messages API."""
+"""Client library for the messages API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library's part of chat completions and of responses."""
+"""Client library for chat completions and responses."""
 
 from __future__ import annotations
 

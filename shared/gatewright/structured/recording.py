@@ -1,4 +1,4 @@
-"""What is kept of a question: the prompt, every answer, the records of the calls, and what was proposed, each an artifact."""
+"""Records of a question as artifacts: the prompt, every answer, the call records, and the proposed document."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from gatewright.structured.answers import P, StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.tasks.inputs import reference
 
-#: The part of a question that tells what was said in its calls.
+#: The artifact with the recorded model traffic of a question.
 CASSETTE_PART = f"calls{SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConsultationCost:
-    """What the calls came to, by the gateway's count; ``records`` are its records of them, as JSON lines,
-    and ``recording`` is what was said."""
+    """Usage of the calls as counted by the gateway; ``records`` are its call records, as JSON lines, and ``recording`` is the
+    recorded traffic.
+    """
 
     model: str
     tokens: int
@@ -48,7 +49,11 @@ async def consultation_of(
     blocked: Sequence[Blocked] = (),
     more: Iterable[tuple[str, bytes]] = (),
 ) -> Consultation:
-    """The record of ``asking``, its parts stored. ``proposed`` None: no answer could be used. Raises BusError."""
+    """Return the record of ``asking`` with its parts stored. ``proposed`` is None without a usable answer.
+
+    Raises:
+        BusError: a part cannot be stored.
+    """
     question: StructuredQuestion[P] = asking.question
     parts: list[tuple[str, bytes]] = [("prompt.json", question.prompt.encode())]
     parts += [(f"{ANSWER}{n}.txt", text.encode("utf-8", "replace")) for n, text in enumerate(asking.answers, 1)]
@@ -75,7 +80,11 @@ async def consultation_of(
 
 
 async def failure_of(asking: Asking[P], error: GatewrightError, spent: ConsultationCost, artifacts: ArtifactPort) -> Error:
-    """The answer of a role whose question came to nothing: the reason, and the record of what was asked. Raises BusError."""
+    """Return a role's answer after an unanswered question: the reason, and the record of the question.
+
+    Raises:
+        BusError: a part cannot be stored.
+    """
     record = await consultation_of(asking, None, spent, artifacts)
     found = error.faults if isinstance(error, DeniedError) else ()
     faults = tuple(ErrorFault(pointer=each.pointer, code=each.code, message=each.message) for each in found)

@@ -1,7 +1,7 @@
-"""One task's way to its models: a gateway of its own on a socket of its own, and the library's layer on top of it.
+"""A task's access to its models: a gateway of its own on a socket of its own, and the client library on top.
 
-The key, the routes, the budget, the count and the records are the gateway's. The library is loaded when the first question is
-asked: a role that never asks one never pays for it.
+The gateway owns the key, the routes, the budget, the counts and the records. The library is loaded for the first question, so a
+role without questions does not pay for it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _BACKLOG = 64
 
 
 class RoleModels:
-    """What the operator's policy lets a role ask. ``sockets``: where its sockets may lie, if not in a folder of their own.
+    """Models that the operator's policy permits for a role. ``sockets``: folder for its sockets, instead of a temporary one.
 
-    With ``playback`` no model is asked: what was recorded is played, and no key is needed.
+    With ``playback`` no model is called: recorded answers are replayed, and no key is needed.
     """
 
     def __init__(
@@ -59,14 +59,18 @@ class RoleModels:
 
     @classmethod
     def of(cls, role: ModelRole, settings: ServiceSettings, *, sockets: Path | None = None) -> RoleModels:
-        """For a process with these settings. Raises ConfigurationError when its policy of models cannot be read."""
+        """Load the models of a role from a process's settings.
+
+        Raises:
+            ConfigurationError: the policy of models cannot be read.
+        """
         loaded = load_models(settings.policies) if role in settings.consult else None
         playback = Playback(settings.cassette) if settings.cassette is not None else None
         return cls(role, loaded, pool=settings.pool, sockets=sockets, playback=playback)
 
     @property
     def configured(self) -> bool:
-        """Whether this role is to ask models. Of the pm, who asks only for what a request leaves open: whether it can."""
+        """Whether this role calls models. The pm calls one only for missing parts of a request: whether it can."""
         if self._loaded is None:
             return False
         return self._role != "pm" or self._playback is not None or has_key(self._loaded, self._role, self._pool)
@@ -75,8 +79,14 @@ class RoleModels:
     async def session(
         self, budget: Budget | None, context: TaskContext, run_id: str, task_id: str, leave: TransferLeave | None = None
     ) -> AsyncIterator[ModelSession]:
-        """Models for one task, whose use is told to ``context``. Raises ConfigurationError, DeniedError, MalformedError."""
-        # Imported late: it serves HTTP, and most tasks ask no model.
+        """Open the models of one task; their usage is reported to ``context``.
+
+        Raises:
+            ConfigurationError: no model can be called.
+            DeniedError: policy refuses a model.
+            MalformedError: a recording cannot be read.
+        """
+        # Imported late: it serves HTTP, and most tasks call no model.
         from gatewright.models.gateway import ModelGateway
         from gatewright.models.transfers import TransferGuard
 
@@ -94,7 +104,7 @@ class RoleModels:
                 async with gateway.serving(listening):
                     yield ModelSession(gateway, policy, api, grant.default, path)
         except BaseException:
-            # No answer comes of it: what the calls were is told all the same.
+            # Without an answer the calls are recorded anyway.
             gateway.recording.incomplete = True
             cassette = await asyncio.to_thread(gateway.recording.as_jsonl, SecretScanner())
             await context.leave([(CALLS, gateway.records.as_jsonl()), (CASSETTE, cassette)])
@@ -112,7 +122,12 @@ class ModelSession:
         self._path = path
 
     async def say(self, system: str, turns: Sequence[Turn]) -> Said:
-        """The model's answer. Raises BudgetError, ModelCallError."""
+        """Return the model's answer.
+
+        Raises:
+            BudgetError: the budget is exhausted.
+            ModelCallError: the call failed.
+        """
         from gatewright.structured import layer
 
         self._gateway.check()
@@ -121,15 +136,15 @@ class ModelSession:
                 text = await layer.one_answer(client, self._api, self._model, system, turns)
             except layer.LAYER_ERRORS as error:
                 self._gateway.check()
-                # The library takes some replies that ended early for errors: a filtered one, for example.
+                # The library treats some truncated replies, such as filtered ones, as errors.
                 if self._gateway.records.last_ending is None or not self._cut_off():
                     raise self._error(layer.words_of(error)) from error
                 text = ""
         return Said(text, self._cut_off())
 
     def _cut_off(self) -> str:
-        """Why the last reply is no complete answer; empty for one that is."""
-        # Imported late, as the gateway is: most tasks ask no model.
+        """Return why the last reply is incomplete; empty when it is complete."""
+        # Imported late, like the gateway: most tasks call no model.
         from gatewright.models.apis.endings import NO_ENDING, is_complete
 
         ending = self._gateway.records.last_ending
@@ -137,7 +152,7 @@ class ModelSession:
 
     @property
     def spent(self) -> ConsultationCost:
-        """What was used so far, by the gateway's count."""
+        """Usage so far, as counted by the gateway."""
         usage = self._gateway.usage
         calls = self._gateway.records.calls
         used = next((call.model_used for call in reversed(calls) if call.model_used), None)
@@ -160,7 +175,7 @@ class ModelSession:
 
 
 def has_key(loaded: LoadedModels, role: ModelRole, pool: str | None = None) -> bool:
-    """Whether some model of the role's route can be called: its provider needs no key, or the key is there."""
+    """Return whether some model of the role's route can be called: its provider needs no key, or the key exists."""
     policy = loaded.policy
     for name in policy.route(role, pool):
         model = policy.model(name)
@@ -177,7 +192,7 @@ def has_key(loaded: LoadedModels, role: ModelRole, pool: str | None = None) -> b
 
 
 def _missing_key(policy: ModelsPolicy, route: Sequence[str]) -> str:
-    """Which key of a route is not there, and where it was looked for."""
+    """Return which key of a route is missing, and where it was searched."""
     for name in route:
         model = policy.model(name)
         provider = policy.provider(model.provider) if model is not None else None
@@ -199,7 +214,7 @@ def _api_of(loaded: LoadedModels, name: str) -> Api:
 
 @contextmanager
 def _listening(folder: Path | None) -> Iterator[tuple[socket.socket, str]]:
-    """A listening Unix socket and the path that leads to it. Below ``folder``, however long its own path is."""
+    """Yield a listening Unix socket and a path to it. It is below ``folder``, however long that path is."""
     if folder is None:
         from gatewright.models.gateway import private_socket
 
@@ -210,7 +225,7 @@ def _listening(folder: Path | None) -> Iterator[tuple[socket.socket, str]]:
     name = f"{secrets.token_hex(8)}.sock"
     handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # A socket's address has room for a hundred letters: the folder is reached by its descriptor instead.
+        # A socket address holds about a hundred characters, so the folder is addressed by its descriptor.
         path = f"/proc/self/fd/{handle}/{name}"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
             made.bind(path)

@@ -1,6 +1,6 @@
-"""Answers questions about a run beside a role's own tasks: by the role's model, from what the question brings alone.
+"""Answers questions about a run beside a role's own tasks, by the role's model, from the question's content alone.
 
-The role reads no repository for it and writes nothing. A role that has no model to ask says so.
+The role reads no repository for it and writes nothing. A role without a model answers with an error.
 """
 
 from __future__ import annotations
@@ -38,9 +38,13 @@ def summons_handlers(
     agent_of: Callable[[S], str],
     sockets: Callable[[S], Path] | None = None,
 ) -> Callable[[S], TaskHandler[Any]]:
-    """What makes the handler of a role that answers questions beside its tasks.
+    """Return a factory of handlers for a role that answers questions beside its tasks.
 
-    ``agent_of`` tells the id that it answers under, ``sockets`` where the socket of its model's gateway may lie.
+    Args:
+        role: the role.
+        make_handler: factory of the role's own handler.
+        agent_of: returns the agent id of answers.
+        sockets: returns the folder for the socket of its model gateway.
     """
 
     def make(settings: S) -> TaskHandler[Any]:
@@ -53,21 +57,21 @@ def summons_handlers(
 
 
 class SummonedHandler:
-    """A role's handler, and the answers to questions."""
+    """A role's handler combined with answers to questions."""
 
     def __init__(self, tasks: TaskHandler[Any], consulting: SummonsConsultant) -> None:
         self._tasks = tasks
         self._consulting = consulting
 
     async def handle(self, task: Document, context: TaskContext) -> Document:
-        """Raises what the role's own handler does, and what a model's gateway does."""
+        """Handle a task or a question. Errors of the role's own handler and of the model gateway pass through."""
         if isinstance(task, SummonsTask):
             return await self._consulting.answer(task, context)
         return await self._tasks.handle(task, context)
 
 
 class SummonsConsultant:
-    """Of the role ``role``, as ``agent_id``. Keeps nothing between questions."""
+    """Answers questions for ``role``, as ``agent_id``. Keeps no state between questions."""
 
     def __init__(self, role: SummonsRole, agent_id: str, models: RoleModels, library: PromptLibrary) -> None:
         self._role: SummonsRole = role
@@ -76,7 +80,7 @@ class SummonsConsultant:
         self._library = library
 
     async def answer(self, task: SummonsTask, context: TaskContext) -> SummonsAnswer | Error:
-        """The model's answer; that there is none is one as well. Raises what a model's gateway does, ArtifactError."""
+        """Return the model's answer, or an error without one. Errors of the model gateway, and ArtifactError, pass through."""
         if not self._models.configured:
             words = (
                 f"the {self._role} has no model to ask: name the role in GATEWRIGHT_CONSULT, and give it a route and its key"
@@ -120,7 +124,7 @@ class SummonsConsultant:
 
 
 def anchored_places(opinion: SummonsOpinion, patch: bytes | None) -> tuple[tuple[Observation, ...], tuple[Clamp, ...]]:
-    """The places of an answer that the change shows, and those that were dropped: nothing else of the run has lines."""
+    """Return the places of an answer that the change contains, and the dropped ones: only the change has lines."""
     lines = shown_lines(patch) if patch is not None else {}
     kept: list[Observation] = []
     dropped: list[Clamp] = []

@@ -1,4 +1,4 @@
-"""Tells those who look on what an agent says it does, while it works. What cannot be sent at once is dropped."""
+"""Publishes an agent's activity to observers while it works. Reports that cannot be sent at once are dropped."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class LiveActivity:
         self._waiting: asyncio.Queue[AgentActivity] = asyncio.Queue(_WAITING)
 
     def tell(self, event: Event, text: str) -> None:
-        """Say it, if there is room."""
+        """Queue a report if there is space."""
         said = AgentActivity(run_id=self._ref.run_id, task_id=self._ref.task_id, event=event, text=text[:_CHARACTERS])
         with contextlib.suppress(asyncio.QueueFull):
             self._waiting.put_nowait(said)
 
     @contextlib.asynccontextmanager
     async def sent(self) -> AsyncIterator[None]:
-        """While the body runs, what is said is sent."""
+        """Send queued reports while the body runs."""
         sending = asyncio.create_task(self._send())
         try:
             yield

@@ -1,6 +1,6 @@
-"""Counts what one piece of work uses up, and ends it at once when that is more than it was given.
+"""Measures the usage of one piece of work, and ends it as soon as it exceeds its budget.
 
-The work says what it uses (``spend``); it alone can know. The time is looked at in any case. Not for use by several threads.
+The work reports its own usage (``spend``), since only it knows. Time is measured in any case. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gatewright.errors import BudgetError, MalformedError
 
 T = TypeVar("T")
 
-#: Seconds for work that was told to stop, to tidy up behind it.
+#: Seconds for cancelled work to clean up.
 GRACE = 0.5
 #: Seconds for which the gatekeeper's word that the time is up is waited for; who does not hear it stops without.
 LATE = 2.0
@@ -30,14 +30,14 @@ _MOST_NANO = 10**9 * BILLION
 
 
 def budget_of(task: Document) -> Budget:
-    """What a task may use up."""
+    """Return the budget of a task."""
     if isinstance(task, RequestTask):
         return task.request.budget or Budget()
     return (task.budget if isinstance(task, TaskContract | SummonsTask) else None) or Budget()
 
 
 def leave_of(task: Document) -> TransferLeave | None:
-    """What a task may send to providers of models."""
+    """Return what a task may send to model providers."""
     return task.transfer if isinstance(task, TaskContract | SummonsTask) else None
 
 
@@ -70,14 +70,14 @@ class BudgetMeter:
 
     @property
     def usage(self) -> Usage | None:
-        """What was used so far; None for nothing."""
+        """Usage so far; None for no usage."""
         if not any(self._counts()):
             return None
         return self.account
 
     @property
     def account(self) -> Usage:
-        """What was used so far, also where that is nothing."""
+        """Usage so far, even if it is zero."""
         cost = self._nano_usd / BILLION
         return Usage(
             tokens=self._tokens,
@@ -115,7 +115,7 @@ class BudgetMeter:
         self._incomplete = self._incomplete or incomplete
         usage = self.usage
         if self.excess is not None:
-            self._cancel()  # it was told, and goes on
+            self._cancel()  # it was cancelled, and continues
         elif usage is not None and (gone := overdrawn(self.budget, usage)) is not None:
             self._exceed(gone)
             # The error unwinds the work itself; from a part of it that runs beside it, it does not get there.
@@ -125,9 +125,10 @@ class BudgetMeter:
             self.report_due.set()
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``; it is cancelled, and waited for, when more was used than there is, or the time is long up.
+        """Return the result of ``work``. Cancel it, and wait for its end, when its budget is exceeded or its time is long over.
 
-        Raises BudgetError then, whatever the work itself came to.
+        Raises:
+            BudgetError: in that case, even if the work itself succeeded or failed.
         """
         doing = asyncio.ensure_future(work)
         self._doing = doing
@@ -151,7 +152,7 @@ class BudgetMeter:
         return doing.result()
 
     def unreported_usage(self) -> Usage | None:
-        """What was used, if it is more than was reported."""
+        """Return the usage if it exceeds the reported usage."""
         flags = (self._unpriced, self._incomplete)
         return None if (self._counts(), flags) == (self._reported, self._reported_flags) else self.usage
 
@@ -164,7 +165,10 @@ class BudgetMeter:
         return _Counts(self._tokens, self._nano_usd, self._iterations, self._sent)
 
     def _is_a_step(self) -> bool:
-        """Whether a report is due. The first turn is one: that a provider is asked is known whatever becomes of the work."""
+        """Return whether a report is due.
+
+        The first turn is reported, so that a provider call is known even if the work is lost.
+        """
         if self._iterations and not self._reported.iterations:
             return True
         budget = self.budget

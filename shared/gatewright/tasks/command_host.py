@@ -1,4 +1,4 @@
-"""Whether a role can run commands on this host, and how: what the roles with a sandbox say when they are probed."""
+"""Capability of this host to run commands: the probe result of roles with a sandbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatewright.workspace.workspaces import Workspaces
 
 @dataclass(frozen=True, slots=True)
 class CommandHost:
-    """``walls`` go into the role's reports: what commands are held by. ``summary`` is for the log."""
+    """The containment of commands goes into the role's reports. ``summary`` is for the log."""
 
     walls: dict[str, str]
     summary: dict[str, str]

@@ -1,8 +1,8 @@
-"""The one loop of all that take from work queues: so many deliveries in hand at a time, and an orderly end.
+"""The common loop of all consumers of work queues: limited concurrency, and an orderly shutdown.
 
-Pulls when there is a free place, has every delivery attended, tries a queue that cannot be read again, and stops when the
-process is told to leave: nothing more is taken, what is in hand is finished or given back. What differs between the roles and
-the gatekeeper is given to it (docs/adr/0018). It knows nothing of what messages are about.
+It pulls when a slot is free, has every delivery handled, retries an unreadable queue, and stops at shutdown: then nothing more
+is pulled, and deliveries in progress are finished or returned. The differences between roles and gatekeeper are parameters
+(docs/adr/0018). It does not interpret messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gatewright.bus.port import Delivery
 from gatewright.errors import BusError
 from gatewright.telemetry.logs import Logger
 
-#: One wait for a message; it ends at once when the process is told to leave.
+#: Maximum seconds of one wait for a message; shutdown ends it at once.
 POLL = 10.0
 
 
@@ -45,8 +45,9 @@ class DeliverySource:
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """``places``: deliveries in hand at a time, of all sources. ``pause``: seconds before a queue that failed is tried again.
-    ``drain``: seconds for what is in hand once it is time to leave.
+    """``places``: deliveries in progress, over all sources.
+
+    ``pause``: seconds before a failed queue is retried. ``drain``: seconds for deliveries in progress at shutdown.
     """
 
     places: int
@@ -55,9 +56,9 @@ class LoopOptions:
 
 
 class Unavailable(Protocol):
-    """Called after ``pause``, with the failure of a queue and how often it failed one time after the other.
+    """Called after ``pause``, with the failure of a queue and its number of consecutive failures.
 
-    It may mend the queue; what it raises ends the loop.
+    It may repair the queue; an exception ends the loop.
     """
 
     def __call__(self, error: BusError, failures: int, /) -> Awaitable[None]: ...
@@ -110,7 +111,7 @@ class ConsumerLoop:
         return True
 
     async def dismiss(self, name: str) -> None:
-        """Serve a queue of this name no more; what is in hand of it is finished."""
+        """Stop serving a queue of this name; its deliveries in progress are finished."""
         gone = [each for each in self._pulls if each[0].name == name]
         self._pulls = [each for each in self._pulls if each not in gone]
         for source, pull in gone:

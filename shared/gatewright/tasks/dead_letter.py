@@ -19,7 +19,7 @@ ID_HEADER = "Gw-Dead-Message-Id"
 REQUEUED_HEADER = "Gw-Requeued"
 #: Set where the body is not the original's: something that looked like a secret was taken out.
 ALTERED_HEADER = "Gw-Dead-Altered"
-#: Set instead of a body, where the original leaves no room for these headers: the artifact that holds it.
+#: Set instead of a body when the original leaves no space for these headers: the artifact with the body.
 ARTIFACT_HEADER = "Gw-Dead-Artifact"
 
 UNKNOWN_SCHEMA = "unknown"

@@ -115,7 +115,7 @@ class DeadLetters:
     async def drop(self, sequence: int, reason: str) -> DeadLetter:
         """Record that nothing is to be done about a letter; it stays where it is. Raises as ``requeue`` does."""
         if not reason.strip():
-            raise MalformedError("say why it is dropped", code="invalid_input")
+            raise MalformedError("state why it is dropped", code="invalid_input")
         letter = self._open(await self.find(sequence))
         await self._decide(letter, "dropped", reason)
         return letter
@@ -136,7 +136,7 @@ class DeadLetters:
 
 
 def belongs(role: str, subject: str) -> bool:
-    """Whether ``subject`` is one that the role takes messages from: only there may a letter of its own go back."""
+    """Return whether the role takes messages from ``subject``: a dead letter may return only to its role's own subjects."""
     if role == "gatekeeper":  # it gives the tasks, and gives up those that no role could refuse
         return any(matches(pattern, subject) for pattern in ("gw.intake.>", "gw.result.*", "gw.task.*.*.*"))
     return role in TASK_ROLES and matches(f"gw.task.{role}.*.*", subject)
@@ -165,6 +165,6 @@ def _decision(message: Message) -> DeadLetterDecision:
 
 
 def _number(headers: Mapping[str, str], name: str) -> int:
-    """Its writer may have written anything: what is no small number counts as none."""
+    """Parse an untrusted header: anything other than a small number gives none."""
     text = headers.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0

@@ -15,7 +15,7 @@ from gatewright.telemetry.redaction import redact_text
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
-#: Between two tries of work that waits for room.
+#: Seconds between two attempts of work that waits for disk space.
 LONGEST_WAIT = 5.0
 _BUS_AWAY = frozenset({BusError.code, NO_ANSWER, NO_RESPONDERS})
 #: Seconds until a task of another version is offered again for the first time; twice as many from time to time.
@@ -26,8 +26,10 @@ MAX_WORDS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """``refuse``: answer with an Error, dead-letter, never again. ``retry``: again after ``delay`` seconds. ``crash``: that,
-    and the process ends. ``code``, its ``family`` and ``message`` say why, with secrets taken out.
+    """``refuse``: answer with an Error, dead-letter, never retry.
+
+    ``retry``: again after ``delay`` seconds. ``crash``: like retry, and the process ends. ``code``, its ``family`` and
+    ``message`` give the reason, without secrets.
     """
 
     action: Literal["refuse", "retry", "crash"]
@@ -43,7 +45,7 @@ def backoff(attempts: int) -> float:
 
 
 def waits(error: BaseException) -> bool:
-    """Whether the work is done again, in hand and without a count: there is no room, or the bus is away or takes nothing."""
+    """Return whether the work waits in place, without counting an attempt: no disk space, or no bus, or a bus that is full."""
     return is_waited_for(error) or (isinstance(error, BusError) and error.reason in _BUS_AWAY)
 
 
@@ -53,12 +55,17 @@ def waiting_pause(rounds: int) -> float:
 
 
 def disposition(error: BaseException, attempts: int, max_deliver: int) -> Disposition:
-    """What to do after ``error`` on delivery ``attempts`` (1 = first) of at most ``max_deliver`` (-1: without end).
+    """Decide what to do after ``error``.
 
     1. A final error (malformed, denied, anything but unavailable) is refused.
     2. On the last delivery that is worked on, every error is final.
-    3. UnavailableError is tried again later.
-    4. Anything else was not foreseen: the process ends, the supervisor starts a clean one, and the task comes back.
+    3. UnavailableError is retried later.
+    4. Anything else is unexpected: the process ends, the supervisor starts a new one, and the task is redelivered.
+
+    Args:
+        error: the error.
+        attempts: number of this delivery, from 1.
+        max_deliver: maximum number of deliveries; -1 for no limit.
     """
     expected = isinstance(error, GatewrightError)
     code = error.reason if isinstance(error, GatewrightError) else "internal_error"

@@ -25,7 +25,7 @@ def name_of(left: Left, attempt: int) -> str:
 
 
 def left_by(contract: TaskContract, left: Left) -> Artifact | None:
-    """What the round before ``contract`` left, None where there is none."""
+    """Return the artifact of the round before ``contract``; None without one."""
     wanted = name_of(left, contract.attempt - 1)
     found = [artifact for artifact in contract.inputs.artifacts if artifact.name == wanted]
     return found[-1] if found and contract.attempt > 1 else None

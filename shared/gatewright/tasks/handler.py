@@ -40,15 +40,14 @@ def _run_unwatched() -> None:
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What a handler may use while it does one task. ``attempts``: how often the task has been delivered, this time included.
+    """Services for a handler during one task. ``attempts``: number of deliveries of the task, including this one.
 
-    ``progress()`` says that a step was finished: the task's time limit starts anew. A handler that runs several commands,
-    each of which may take the contract's ``timeout_sec``, calls it between them.
+    ``progress()`` records a finished step: the task's time limit starts again. A handler of several commands, each of which may
+    take the contract's ``timeout_sec``, calls it between them.
 
-    ``spend(tokens=..., cost_usd=..., iterations=...)`` says what was used since the last call; what costs anything
-    is said as soon as it is known. ``meter.within`` ends work that uses more than the task was given. ``tell`` is for those who
-    look on, and no evidence; ``ask`` puts a question to the publisher of the run. ``left`` is what work that is interrupted
-    leaves behind.
+    ``spend(tokens=..., cost_usd=..., iterations=...)`` reports the usage since the last call, as soon as it is known.
+    ``meter.within`` ends work that exceeds the task's budget. Live reports are for observers, and no evidence; ``ask`` sends a
+    question to the publisher of the run. ``left`` is what interrupted work leaves behind.
     """
 
     artifacts: ArtifactPort
@@ -88,7 +87,7 @@ class TaskHandler(Protocol[TaskKind_contra]):
 
 @runtime_checkable
 class Probing(Protocol):
-    """A handler that can tell whether it could do its work on this host."""
+    """A handler that can check whether this host supports its work."""
 
     async def probe(self) -> Mapping[str, str]:
-        """How it will work here, for the log, when it could. Raises GatewrightError with the cause when not."""
+        """Return how it will work here, for the log. Raises GatewrightError with the cause when it cannot."""

@@ -1,4 +1,4 @@
-"""Signs of life for a delivery in hand, so that no other process is given it meanwhile."""
+"""Heartbeats for a delivery in progress, so that no other process receives it meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGNS = 3
 
 @contextlib.asynccontextmanager
 async def keep_alive(delivery: Delivery, *, every: float, log: Logger, longest: float = math.inf) -> AsyncIterator[None]:
-    """While the body runs, say every so many seconds that ``delivery`` is at work, for ``longest`` seconds at most."""
+    """Send a heartbeat for ``delivery`` every ``every`` seconds while the body runs, for at most ``longest`` seconds."""
     beating = asyncio.create_task(_beat(delivery, every, log, longest))
     try:
         yield

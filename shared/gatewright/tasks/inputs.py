@@ -88,7 +88,7 @@ async def read_artifact(contract: TaskContract, name: str, artifacts: ArtifactPo
 
 
 def reference(name: str, data: bytes) -> Artifact:
-    """How a document refers to ``data`` under ``name``, stored already or not."""
+    """Return the reference to ``data`` under ``name`` in a document, stored already or not."""
     uri = uri_of(data)
     return Artifact(name=name, uri=uri, sha256=stored_digest(uri))
 
@@ -113,7 +113,7 @@ def environment_prefix(environment: Environment | FurtherEnvironment | None, lis
 
 
 def offered_below(asked: Path, listed: Sequence[Path]) -> bool:
-    """Whether ``asked`` lies in the ``FOLDER`` of a listed ``FOLDER/*``, itself and not by a link out of it."""
+    """Return whether ``asked`` is in the ``FOLDER`` of a listed ``FOLDER/*``, itself and not by a link out of it."""
     return any(prefix.name == EVERY and _real(asked).parent == _real(prefix.parent) for prefix in listed)
 
 
@@ -140,9 +140,11 @@ def listed_environments(contract: TaskContract, listed: Sequence[Path]) -> Envir
 async def usable_environment(
     contract: TaskContract, listed: Sequence[Path], mirror: Mirror, baseline: str
 ) -> Environments | None:
-    """The same, when no repository says what is in them, and the baseline leaves room for those that are shown in its tree.
+    """Return the environment like above, if its content cannot be tracked and its paths are free in the baseline's tree.
 
-    Raises DeniedError (also ``environment_tracked``, ``place_not_free``, ``environment_changed``), ConfigurationError.
+    Raises:
+        DeniedError: also ``environment_tracked``, ``place_not_free``, ``environment_changed``.
+        ConfigurationError: the environment cannot be read.
     """
     shown = listed_environments(contract, listed)
     if shown is None:
@@ -176,9 +178,12 @@ def _refuse_other_files(image: ImageRoot) -> None:
 
 
 def refuse_missing_tools(contract: TaskContract, listed: Sequence[Path]) -> None:
-    """DeniedError (``environment_tool_missing``) when commands would not find a tool of the profile that the request asked for.
+    """Refuse the task when commands would not find a tool of the profile that the request names.
 
-    A profile that was told by a word of the request is no promise: what such a run needs is for its commands to say.
+    A profile that was derived from a word of the request guarantees nothing: its commands show what the run needs.
+
+    Raises:
+        DeniedError: ``environment_tool_missing``.
     """
     profile = contract.environment_profile
     if profile is None or profile.chosen_by != "language":

@@ -21,7 +21,7 @@ from gatewright.tasks.questions import MOST_SUBJECT, AnsweredBy, Leave
 LOOK: Final = 2.0
 PATIENCE: Final = 10.0
 LOST: Final = 120.0
-#: The longest that a question may wait, in seconds: what its document can say.
+#: Maximum seconds that a question may wait, by its schema.
 _LONGEST: Final = 3600.0
 #: Why the gatekeeper asked no person, in the words of an agent's events.
 _UNASKED: Final[dict[str, AnsweredBy]] = {
@@ -72,7 +72,7 @@ class PeopleQuestions:
         return leave
 
     async def _await_leave(self, question: AgentQuestion) -> Leave:
-        """What the gatekeeper says at last. Raises BusError when none was heard for too long."""
+        """Return the gatekeeper's final answer. Raises BusError after too long without any answer."""
         loop = asyncio.get_running_loop()
         heard = loop.time()
         while True:

@@ -1,16 +1,17 @@
-"""The queues of one role's pool as one: what is more urgent is taken first, and nothing is kept waiting for ever.
+"""The queues of one role's pool as one: urgent tasks first, and no task waits forever.
 
-A process with a free hand asks the queues one after the other, and stands before all of them only when all are empty. It knows
+A process with a free slot asks the queues one after the other, and waits for all of them only when all are empty. It handles
 deliveries, not tasks.
 
 The rules:
-1. high is taken before normal, normal before low.
-2. Of 16 tasks that a process takes, one is looked for in the order normal, high, low and one in the order low, high, normal. So
-   a class that others always outdo still gets a sixteenth.
-3. Where two come at the same moment to a process that waited for any, the one that has been delivered more often is taken, then
-   the more urgent one; the other is given back at once.
-4. What comes a moment later, to a process that has its task, is given back soon, unless that task is done (``deliveries.py``).
-So urgency is strict among what lies there when a process looks, and not among what is published while it waits.
+1. high before normal, normal before low.
+2. Of 16 tasks that a process takes, one is searched in the order normal, high, low and one in the order low, high, normal. So a
+   class that is always outranked still gets a sixteenth.
+3. When two arrive at the same time at a waiting process, it takes the one with more deliveries, then the more urgent one; the
+   other is returned at once.
+4. A task that arrives a moment later, at a process that has its task, is returned soon, unless that task is done
+   (``deliveries.py``).
+So urgency is strict among the tasks in the queues when a process looks, but not among those published while it waits.
 """
 
 from __future__ import annotations

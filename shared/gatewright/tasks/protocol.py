@@ -108,13 +108,13 @@ def read_task(role: Role, message: Message) -> DeliveredTask:
 
 
 def blames_sandbox(document: Document) -> bool:
-    """Whether the answer says that the task could not be done because the sandbox itself failed."""
+    """Return whether the answer reports that the sandbox itself failed."""
     failed = document.failure if isinstance(document, TaskResult | TestReport) else None
     return (failed or "").partition(":")[0] == SandboxError.code
 
 
 def has_failed(document: Document) -> bool:
-    """Whether the answer says that the task, or a command of it, failed, or refuses the change."""
+    """Return whether the answer reports a failed task or command, or refuses the change."""
     if isinstance(document, TaskResult):
         return document.status == "FAILED"
     if isinstance(document, TestReport):
@@ -125,7 +125,7 @@ def has_failed(document: Document) -> bool:
 
 
 def lacked_room(document: Document) -> bool:
-    """Whether the answer says that a command was ended because the disk was nearly full, by whichever process."""
+    """Return whether the answer reports a command that was ended because the disk was nearly full."""
     return isinstance(document, TestReport) and any(command.stopped == "disk" for command in document.commands)
 
 
@@ -175,7 +175,7 @@ class _Ids(msgspec.Struct, frozen=True):
 
 
 def ref_of(message: Message) -> TaskRef | None:
-    """What a message that is no valid task says it is, if it says it: its run shall not wait for ever."""
+    """Return the run and task that an invalid task message names, if it does, so that its run does not wait forever."""
     try:
         ids = read_json(message.data, _Ids)
     except UnreadableDocumentError:
@@ -199,7 +199,7 @@ def refusal(role: Role, ref: TaskRef, why: Disposition) -> TaskAnswer:
 
 
 def carried_headers(message: Message) -> dict[str, str]:
-    """What an answer takes over from its task: the trace, and the token that says the task was given to who answers."""
+    """Return the headers that an answer copies from its task: the trace, and the token that proves possession of the task."""
     token, trace = message.headers.get(TASK_TOKEN_HEADER, ""), traceparent(message)
     return ({TRACE_HEADER: trace} if trace else {}) | ({TASK_TOKEN_HEADER: token} if _TOKEN.match(token) else {})
 

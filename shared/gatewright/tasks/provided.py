@@ -1,6 +1,6 @@
-"""Files that commands are shown beside the repository's: generated ones that git ignores, say, and that need git to be made.
+"""Files that commands see beside the repository's, for example generated ones that git ignores.
 
-They travel as input artifacts named ``provide:PATH``, so that contract and bundle hold their digests, and every host has them.
+They are input artifacts named ``provide:PATH``, so that contract and bundle have their digests, and every host has them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Puts what an agent asks leave for to the publisher that made the run, and takes its answer: this once, or not.
+"""Sends an agent's permission request to the run's publisher, and receives its answer: once, or not.
 
-Who may be asked says the task's header, which the gatekeeper writes; who answers says the subject, which the server holds every
-publisher to. The number of questions and the time for each are bounded, and silence refuses: after one question without an
-answer, no further one of the task is put.
+The task's header, written by the gatekeeper, names the permitted publisher; the subject, enforced by the server, identifies who
+answers. The number of questions and the time for each are limited, and a timeout refuses: after one unanswered question, no
+further one of the task is sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AnsweredBy = Literal["person", "silence", "too_many", "too_long", "secret", "unr
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The answer to one question. ``person``: the publisher, and who says that they answered."""
+    """The answer to one question. ``person``: the publisher, and the person it names."""
 
     allow: bool
     by: AnsweredBy
@@ -58,7 +58,7 @@ class PublisherQuestions:
         self.seconds = seconds
 
     def of(self, ref: TaskRef, message: Message) -> AskPublisher:
-        """How an agent of the task that came with ``message`` asks."""
+        """Return the function with which an agent of the task in ``message`` asks."""
         publisher = message.headers.get(PUBLISHER_HEADER, "")
         return _TaskQuestions(self, publisher, ref).ask if publisher else refuse_question
 

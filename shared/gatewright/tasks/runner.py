@@ -60,11 +60,11 @@ _FINE: frozenset[TaskOutcome] = frozenset({"answered", "cancelled", "released"})
 
 @dataclass(frozen=True, slots=True)
 class RunnerOptions:
-    """All in seconds but ``concurrency``, the number of tasks in hand at once.
+    """Options in seconds, except ``concurrency``, the number of tasks in progress.
 
-    ``drain``: for tasks in hand once the process is told to leave. ``grace``: beyond a task's own time limit, so that a handler
-    can report a time-out itself. ``patience``: for a cancelled handler to end, and for the bus to take an answer or give a
-    task, before the process ends. ``pause``: between two tries to get a task. ``room`` raises when this host has none for work.
+    ``drain``: for tasks in progress at shutdown. ``grace``: beyond a task's own time limit, so that a handler can report a
+    time-out itself. ``patience``: for a cancelled handler to end, and for the bus to accept an answer or deliver a task, before
+    the process ends. ``pause``: between two attempts to get a task. The disk check raises without free space.
     """
 
     concurrency: int = 1
@@ -100,7 +100,7 @@ class Runner:
         self._options = options or RunnerOptions()
         self._spans = spans or NoSpans()
         self._consumers = consumers or task_consumers(role)
-        self._consumer = self._consumers[0]  # what is said of deliveries is the same for all of them
+        self._consumer = self._consumers[0]  # all consumers have the same delivery settings
         self._artifacts = BusArtifacts(bus)
         self._settlement = Settlement(role, bus, self._consumer, clock=clock, metrics=metrics, patience=self._options.patience)
         self._questions = PublisherQuestions(bus)
@@ -108,9 +108,11 @@ class Runner:
         self._cancelled: dict[str, None] = {}  # run ids, the last named last
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop`` is set, then let the tasks in hand finish or give them back.
+        """Serve until ``stop`` is set, then finish the tasks in progress or return them.
 
-        Raises GatewrightError when a handler failed in a way that was not foreseen, BusError when the bus is gone.
+        Raises:
+            GatewrightError: a handler failed unexpectedly.
+            BusError: the bus is gone.
         """
         self._settlement.leaving = stop
         await self._bus.listen(CANCEL_SUBJECT, self._on_cancel)
@@ -240,18 +242,18 @@ class Runner:
         return await settlement.failed(delivery, task.ref, error, log)
 
     def _asking(self, task: DeliveredTask, delivery: Delivery) -> AskPublisher:
-        """Whom an agent of the task asks: the people of a rule where the gatekeeper says so, else the publisher of the run."""
+        """Return whom an agent of the task asks: the people of a rule if the gatekeeper set one, else the run's publisher."""
         message = delivery.message
         if message.headers.get(LEAVE_HEADER):
             return PeopleQuestions(self._bus, task.ref, message, delivery=delivery.attempts, seconds=task.seconds).ask
         return self._questions.of(task.ref, message)
 
     async def _patiently(self, task: DeliveredTask, context: TaskContext, claims: TaskClaims) -> Document:
-        """Have the task done; again while this host has no room for it, or the bus takes nothing: then it has not failed.
+        """Execute the task; repeat it while this host has no disk space or the bus is full, since then it has not failed.
 
-        What a full disk makes of work is not always an error of ours: a command or a test fails in its own words. So a failure
-        is believed only where there is room; and where a command was ended for the lack of it, when that happens again: another
-        may have filled the disk, and made room by now.
+        A full disk does not always cause an error of ours: a command or a test fails with its own message. So a failure is
+        accepted only when there is disk space. If a command was ended for lack of it, the failure is accepted only when it
+        repeats: another process may have filled the disk, and freed it by now.
         """
         rounds, believed = 0, False
         while True:

@@ -19,7 +19,7 @@ from gatewright.tasks.protocol import DeliveredTask, TaskAnswer, TaskRef, blames
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
 
-#: What a bus says that is there and does not store a message.
+#: Errors of a reachable bus that cannot store a message.
 _TAKES_NOTHING = frozenset({NO_ANSWER, BUS_FULL})
 
 
@@ -50,7 +50,7 @@ class Settlement:
         return "answered"
 
     async def failed(self, delivery: Delivery, ref: TaskRef | None, error: BaseException, log: Logger) -> TaskOutcome:
-        """Refuse, give back for later, or raise GatewrightError when the process is to end, as ``disposition`` says."""
+        """Refuse or return the delivery, or raise GatewrightError when the process must end, as ``disposition`` decides."""
         why = disposition(error, delivery.attempts, self._consumer.max_deliver)
         if isinstance(error, SandboxError):
             self._metrics.sandbox_failed("task")
@@ -66,7 +66,7 @@ class Settlement:
         return "retried"
 
     async def refused(self, delivery: Delivery, ref: TaskRef | None, why: Disposition, log: Logger) -> None:
-        """Tell the gatekeeper (when it is known whose task it was), keep the message for operators, take it off the queue."""
+        """Report the refusal to the gatekeeper (if the task is known), dead-letter the message, and take it off the queue."""
         log.error("task_refused", code=why.code, cause=why.message)
         if ref is not None:
             await self._publish(refusal(self._role, ref, why), delivery, log)
@@ -88,9 +88,9 @@ class Settlement:
         await self._persist(publish, delivery, log)
 
     async def _persist(self, publish: Callable[[], Awaitable[None]], delivery: Delivery, log: Logger) -> None:
-        """Publish although the bus is away for a while: the work is done and should not be done again for that.
+        """Publish despite a temporary loss of the bus: the work is done and should not be repeated.
 
-        A bus that is there and takes nothing, for want of room, is waited for until the process is to end.
+        A reachable bus without space is waited for until shutdown.
         """
         deadline = self._clock.monotonic() + self._patience
         attempts = 1

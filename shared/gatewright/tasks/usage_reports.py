@@ -1,6 +1,6 @@
-"""Tells the gatekeeper what a task uses up while it is being done, so that its run can be stopped in time.
+"""Reports the usage of a task in progress to the gatekeeper, so that its run can be stopped in time.
 
-Stored like an answer, on the role's result subject: what was told is not lost with the worker, nor with the gatekeeper.
+Stored like an answer, on the role's result subject, so that a crash of worker or gatekeeper loses no report.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class UsageReports:
             self._left = answer.artifacts[:MOST_LEFT] if isinstance(answer, TaskResult) else self._left
 
     def _account(self) -> InterruptedWork | None:
-        """What the last report says of interrupted work that may have asked a model."""
+        """Return the last report's content on interrupted work that may have called a model."""
         if self._interrupted is None or not (self._asks or self._left or self._meter.usage is not None):
             return None
         return InterruptedWork(why=self._interrupted, artifacts=tuple(self._left))
@@ -110,7 +110,7 @@ class UsageReports:
                 headers=self._headers,
             )
         except BusError as error:
-            # The next report says all of it again, and so does the answer.
+            # The next report repeats all of it, and so does the answer.
             self._log.warning("usage_report_failed", cause=error.message)
         else:
             self._meter.reported(usage)

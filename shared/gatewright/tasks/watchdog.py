@@ -1,4 +1,4 @@
-"""Stands beside a handler while it works: keeps the delivery ours, and ends the work when its time is up or it is told to."""
+"""Watchdog of a handler: extends the delivery, and ends the work when its time is over or on request."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ Interruption = Literal["cancelled", "timed_out", "released"]
 
 
 class TaskWatch:
-    """One piece of work. ``limit``: seconds without progress before it is ended; ``beat``: seconds between signs of life;
-    ``patience``: seconds that the work is given to end once it was told to.
+    """One piece of work.
+
+    ``limit``: seconds without progress before it is ended; ``beat``: seconds between heartbeats; ``patience``: seconds for the
+    work to end after cancellation.
     """
 
     def __init__(self, delivery: Delivery, *, limit: float, beat: float, patience: float, clock: Clock, log: Logger) -> None:

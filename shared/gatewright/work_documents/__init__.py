@@ -1,1 +1,1 @@
-"""A run told in the documents of other systems. Facts carry over; what is not recorded is not said."""
+"""A run in documents of other systems. Only recorded facts are included."""

@@ -12,9 +12,10 @@ from gatewright.run.state import Run
 
 
 def blocked_of(run: Run, records: Sequence[OrchestratorEvent]) -> Blocked:
-    """What an open run waits for; it passes ``check``.
+    """Return what an open run waits for; it passes ``check``.
 
-    Raises MalformedError (``not_blocked``) for one that waits for nothing.
+    Raises:
+        MalformedError: it waits for nothing (``not_blocked``).
     """
     waiting = [record for record in records if record.event_type == e.LocksWaiting.event_type]
     if run.ended or not run.waiting_for_locks or not waiting:

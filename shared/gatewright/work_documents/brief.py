@@ -51,7 +51,7 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
 
 
 def gates_required(run: Run) -> tuple[str, ...]:
-    """What has to pass before this run is done: people only where the run had to wait for one."""
+    """Return the gates that must pass before this run is done: people only if the run had to wait for one."""
     return tuple(gate for gate in GATES if gate != "approval" or approvals_required(run))
 
 

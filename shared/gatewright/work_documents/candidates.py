@@ -1,4 +1,4 @@
-"""Several candidates of one change as a table: who made each, what the gates said, and which one landed."""
+"""Candidates of one change as a table: makers, gate results, and the landed one."""
 
 from __future__ import annotations
 

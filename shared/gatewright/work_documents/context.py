@@ -1,7 +1,7 @@
-"""What a run has come to, in words for models and people (CHORUS, ``context.get``): a view of the ledger. Pure.
+"""Summary of a run for models and people (CHORUS, ``context.get``): a view of the ledger. Pure.
 
-Each section is one block of data behind a fence, whosever words stand in it: it orders nothing. Of what is hidden from the
-makers of changes nothing is told, because makers read it.
+Each section is a fenced block of data, independent of its author: it gives no orders. Anything hidden from the makers of
+changes is left out, because makers read it.
 """
 
 from __future__ import annotations
@@ -34,17 +34,25 @@ _TITLES: Final[dict[ContextSelector, str]] = {
 }
 #: Decisions whose reasons may name what hidden commands look at.
 _TELLING = frozenset({"Refused by the tests gate", "Repair", "End"})
-_HIDDEN = "not told here: some checks of this run are hidden from makers"
+_HIDDEN = "omitted: some checks of this run are hidden from makers"
 
 
 def context_of(run: Run, records: Sequence[OrchestratorEvent], request: ContextRequest, patch: bytes = b"") -> RunContext:
-    """What ``request`` wants of ``run``, whose events are ``records`` and whose candidate is ``patch``.
+    """Return the requested context.
 
-    ``brief`` has 4,000 characters of a section, and the decisions that stand; ``full`` 64,000, and every decision. Raises
-    MalformedError: ``run_expired`` (the ledger has no more than its end), or an event whose payload does not fit.
+    ``brief`` has 4,000 characters per section, and the current decisions; ``full`` 64,000, and every decision.
+
+    Args:
+        run: the run.
+        records: its events.
+        request: the requested sections.
+        patch: the candidate's patch.
+
+    Raises:
+        MalformedError: the ledger has only the end of the run (``run_expired``), or an event has an invalid payload.
     """
     if run.expired is not None:
-        words = f"{run.run_id} has left the ledger; what it came to is in its bundle: {run.expired.sealed.location}"
+        words = f"{run.run_id} has expired from the ledger; its bundle has the results: {run.expired.sealed.location}"
         raise MalformedError(words, code="run_expired")
     wanted = dict.fromkeys(request.selectors)
     return RunContext(
@@ -59,7 +67,7 @@ def context_of(run: Run, records: Sequence[OrchestratorEvent], request: ContextR
 
 
 def wants_patch(request: ContextRequest) -> bool:
-    """Whether the bytes of the change are needed for the answer."""
+    """Return whether the answer needs the bytes of the change."""
     return "diff" in request.selectors
 
 
@@ -82,7 +90,7 @@ def _text(selector: ContextSelector, run: Run, records: Sequence[OrchestratorEve
 
 
 def _decisions(run: Run, records: Sequence[OrchestratorEvent], scope: Scope) -> Iterator[str]:
-    """One line each, whatever their words hold, so that none of them can stand for another decision."""
+    """Yield one line each, even for multi-line text, so that none can imitate another decision."""
     log = decisions_of(run, records)
     kept = standing(log) if scope == "brief" else log.decisions
     if run.contract is not None and hidden_tests(run.contract.acceptance_tests):
@@ -102,8 +110,8 @@ def _review(run: Run) -> Iterator[str]:
             continue
         yield f"{asked.request.request_id}: {found.phase}, tree {asked.request.candidate_tree}"
         for each in found.votes:
-            said = f"{each.vote.rationale} [{', '.join(each.vote.evidence)}]" if each.vote is not None else "its report passed"
-            yield " ".join(f"- {each.colour} {each.voter}: {said}".split())
+            text = f"{each.vote.rationale} [{', '.join(each.vote.evidence)}]" if each.vote is not None else "its report passed"
+            yield " ".join(f"- {each.colour} {each.voter}: {text}".split())
             for promised in each.vote.mitigations if each.vote is not None else ():
                 yield " ".join(f"  mitigation: {promised.action} ({promised.owner}, {promised.due})".split())
         yield from (f"- wanting: {' '.join(each.split())}" for each in found.blockers)

@@ -58,10 +58,10 @@ def refuse_forbidden(done: Done) -> None:
 
 
 def check(done: Done) -> tuple[Fault, ...]:
-    """What the schema cannot say: combinations of fields that may not stand together.
+    """Check rules beyond the schema: combinations of fields that exclude each other.
 
-    ``done_clean``: 1. the proof ended with 0  2. nothing is worse than before  3. every gate that had to pass did  4. landing
-    did not fail. ``pending``: 5. its slice is proved, and what is left is named. ``failed``: 6. the reason is told.
+    ``done_clean``: 1. the proof ended with 0 2. nothing is worse than before 3. every required gate passed 4. landing did not
+    fail. ``pending``: 5. its slice is proved, and the rest is named. ``failed``: 6. it has a reason.
     """
     faults: list[Fault] = []
     proved = done.evidence.verify_exit_code == 0
@@ -81,7 +81,7 @@ def check(done: Done) -> tuple[Fault, ...]:
         if not done.pending_actions:
             faults.append(Fault("/pending_actions", FORBIDDEN, "pending, and nothing is named that is left to do"))
     elif not done.evidence.verify_stderr:  # 6
-        faults.append(Fault("/evidence/verify_stderr", FORBIDDEN, "failed, and no reason is told"))
+        faults.append(Fault("/evidence/verify_stderr", FORBIDDEN, "failed without a reason"))
     return tuple(faults)
 
 
@@ -120,7 +120,7 @@ def _evidence(history: RunHistory) -> DoneEvidence:
 
 
 def _final(history: RunHistory) -> list[tuple[int, str]]:
-    """Exit code and name of the last run of every command that must pass; a killed one counts as 1 where it says 0."""
+    """Return exit code and name of the last run of every required command; a killed one with code 0 gives 1."""
     last: dict[str, int] = {}
     for command in history.run.tests.commands if history.run.tests else ():
         if command.must_pass:

@@ -1,7 +1,7 @@
-"""Every file that a run's tasks handed over: digest, size, class, and how it was made (CHORUS, rules F.5 and S).
+"""Every file that a run's tasks submitted: digest, size, class, and origin (CHORUS, rules F.5 and S).
 
-The class is that of the repository, ``internal``; ``restricted`` where a gate found a secret in what the task handed over.
-Nothing is ever called public here, and whether a file holds personal data is not said, because it was not looked for.
+The class is that of the repository, ``internal``; ``restricted`` where a gate found a secret in the task's files. Nothing is
+ever public here, and there is no statement on personal data, because it was not searched for.
 """
 
 from __future__ import annotations

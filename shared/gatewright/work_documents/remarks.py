@@ -84,7 +84,7 @@ def worker_remarks(result: TaskResult) -> Iterator[RunRemark]:
 
 
 def gate_remarks(report: GateReport) -> Iterator[RunRemark]:
-    """What one gate remarked."""
+    """Yield the remarks of one gate."""
     for each in report.remarks:
         yield RunRemark(f"{report.gate} gate", each.rule, each.message, each.path, each.line)
 
@@ -97,7 +97,7 @@ def review_remarks(review: ReviewReport) -> Iterator[RunRemark]:
 
 
 def test_remarks(tests: TestReport) -> Iterator[RunRemark]:
-    """What the last run of each command that had to pass left unproved or in doubt."""
+    """Yield remarks on required commands whose last run is unproved or doubtful."""
     final = {command.name: command.proof for command in tests.commands if command.must_pass}
     for name, proof in final.items():
         for clause in proof_clauses(proof) if proof is not None else ():

@@ -68,18 +68,18 @@ def order_words(summary: ApprovalSummary) -> str:
 
 
 def size_words(summary: ApprovalSummary) -> str:
-    """How large the change is: ``3 files, 17 lines``."""
+    """Return the size of the change: ``3 files, 17 lines``."""
     return "none yet" if summary.changed_files is None else change_size(summary.changed_files, summary.changed_lines)
 
 
 def change_size(files: int, lines: int | None) -> str:
-    """The size of a change: ``3 files, 17 lines``."""
+    """Return the size of a change: ``3 files, 17 lines``."""
     shown = "lines not counted" if lines is None else f"{lines:,} line{'' if lines == 1 else 's'}"
     return f"{files:,} file{'' if files == 1 else 's'}, {shown}"
 
 
 def change_words(summary: ApprovalSummary) -> str:
-    """How large the change is and where it lands, on one line."""
+    """Return the size of the change and its target, on one line."""
     if summary.changed_files is None:
         return size_words(summary)
     return f"{size_words(summary)}; it lands on {summary.lands_on or 'no branch'}"
@@ -97,7 +97,7 @@ def gate_words(summary: ApprovalSummary) -> str:
 
 
 def target_words(summary: ApprovalSummary) -> str:
-    """That the target has moved, and what to do; empty where it stands where the run started, as far as that is known."""
+    """Return that the target has moved, and what to do; empty when it has not, as far as known."""
     moved = summary.moved
     if moved is None:
         return ""
@@ -110,7 +110,7 @@ def target_words(summary: ApprovalSummary) -> str:
 
 
 def yes_words(request: ApprovalRequest, summary: ApprovalSummary) -> str:
-    """What a yes does, as things are."""
+    """Return the effect of an approval now."""
     if summary.moved is None or request.stage == "beside":
         return request.on_yes
     if request.on_yes == ON_YES["candidate"]:

@@ -1,7 +1,7 @@
-"""Repairs that a run ordered, and what came of each (TheHood, runtime loop).
+"""Repairs that a run ordered, and their results (TheHood, runtime loop).
 
-A packet answers a finding and widens nothing. Evidence from before a repair says nothing about what came after it, so each item
-holds only the verdicts that followed it.
+A packet answers a finding and extends nothing. Evidence from before a repair proves nothing about the result, so each item has
+only the later verdicts.
 """
 
 from __future__ import annotations

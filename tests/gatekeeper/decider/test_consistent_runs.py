@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from gatewright.contracts import AbortRequest, Transition
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.evidence.projection.history import evidence_records, tell
+from gatewright.evidence.projection.history import evidence_records
 from gatewright.evidence.verification.consistency.check import CHECKS
-from gatewright.evidence.verification.consistency.telling import retell
+from gatewright.evidence.verification.consistency.replayed_run import replay_history
 from gatewright.run.evolve import fold
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.decide import decide
@@ -60,7 +60,7 @@ SCRIPTS = [
 def contradictions(run: Run | None, transitions: list[Transition]) -> set[tuple[str, str]]:
     assert run is not None
     assert run.ended
-    telling = retell(tell(run, evidence_records(transitions)), b"", {})
+    telling = replay_history(history_of(run, evidence_records(transitions)), b"", {})
     found = (each for check in CHECKS for each in check(telling))
     return {(each.code, each.message) for each in found if each.code in DECIDED}
 

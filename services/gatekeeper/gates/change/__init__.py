@@ -1,1 +1,1 @@
-"""Gates on changes: is what differs between two trees what the contract ordered?"""
+"""Gates on changes: is the difference between two trees what the contract ordered?"""

@@ -1,4 +1,4 @@
-"""The integrated gate's work: the patches of all workers composed into one candidate tree, judged again as a whole."""
+"""The integrated gate: composes the patches of all workers into one candidate tree and judges it again as a whole."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored
 from gatewright.services.gatekeeper.gates.change.suppressions import remark_suppressions
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
-#: git's own rule of thumb: a NUL among the first bytes makes a file binary.
+#: git's own heuristic: a NUL among the first bytes makes a file binary.
 SNIFFED_BYTES = 8000
-#: Contents of a change that are read in one go, in bytes.
+#: Maximum bytes of content read in one batch.
 READ_AT_ONCE = 256 << 20
 OWNERS_RULE = "file_ownership"
 EMPTY_RULE = "empty_diff"
@@ -48,7 +48,7 @@ BINARY_RULE = kind_rule("binary")
 
 
 class Trees(NamedTuple):
-    """Two tree ids: what the change starts from, and what it leads to."""
+    """Two tree ids: before and after the change."""
 
     baseline: str
     candidate: str
@@ -56,7 +56,7 @@ class Trees(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComposedCandidate:
-    """What the patches add up to; ``patch`` is the canonical diff from the baseline."""
+    """The composed change; ``patch`` is the canonical diff from the baseline."""
 
     tree: str
     changes: tuple[TreeChange, ...]
@@ -64,19 +64,33 @@ class ComposedCandidate:
 
     @property
     def names(self) -> bytes:
-        """The changed paths, each ended by a NUL."""
+        """The changed paths, each terminated by a NUL."""
         return b"".join(change.path + b"\0" for change in self.changes)
 
 
 async def judge_patch(context: ChangeContext, secrets: SecretsCheck, patch: bytes, run: Run) -> str:
-    """Apply one worker's patch to the run's baseline and judge what it changes; returns the resulting tree."""
+    """Apply one worker's patch to the run's baseline and judge its changes.
+
+    Returns:
+        The id of the resulting tree.
+
+    Raises:
+        GitError: the mirror cannot be read, or the patch cannot be applied.
+    """
     accepted = run.accepted
     commit, baseline = accepted.baseline_commit, accepted.baseline_tree
     return await judge_patch_on(context, secrets, patch, commit, baseline)
 
 
 async def judge_patch_on(context: ChangeContext, secrets: SecretsCheck, patch: bytes, commit: str, baseline: str) -> str:
-    """The same on any ``commit`` of the mirror's repository, whose tree is ``baseline``. Raises GitError."""
+    """Apply a patch to any ``commit`` of the mirror's repository, whose tree is ``baseline``, and judge its changes.
+
+    Returns:
+        The id of the resulting tree.
+
+    Raises:
+        GitError: the mirror cannot be read, or the patch cannot be applied.
+    """
     report, mirror = context.report, context.mirror
     opened = (context.contract.scope or Scope()).allow
     report.checked(LIMIT_RULE)
@@ -99,7 +113,7 @@ async def judge_patch_on(context: ChangeContext, secrets: SecretsCheck, patch: b
 
 
 async def _is_too_large(context: ChangeContext, patch: bytes, reading: Reading, opened: Sequence[ChangeKind]) -> bool:
-    """What a patch brings in counts; lines that it removes and content that it moves do not."""
+    """Return whether the patch adds too much. Removed lines and moved content are excluded."""
     limit = context.policies.protected.limits.max_diff_bytes
     if len(patch) <= limit or "large_diff" in opened:
         return False
@@ -111,15 +125,16 @@ async def _is_too_large(context: ChangeContext, patch: bytes, reading: Reading, 
 
 
 async def judge_tree(context: ChangeContext, changes: Sequence[TreeChange], trees: Trees) -> None:
-    """Everything that a tree can be refused for, seen from its baseline: names, kinds, classes, collisions, links, contents.
+    """Judge a tree against its baseline: names, kinds, classes, collisions, links, contents.
 
-    Raises GitError.
+    Raises:
+        GitError: the mirror cannot be read.
     """
     if not judge_number(context, changes):
         return
     if not await judge_name_limits(context, changes, trees.baseline):
         return
-    # Reading is waiting for git: what is judged by name alone is judged meanwhile.
+    # Reads wait for git, so the checks by name run at the same time.
     contents, _ = await asyncio.gather(_read(context, changes), _judge_names(context, changes, trees))
     _judge_contents(context, changes, contents)
 
@@ -135,7 +150,11 @@ async def _judge_names(context: ChangeContext, changes: Sequence[TreeChange], tr
 
 
 async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
-    """The candidate of a run whose workers have all finished; None, with a violation, when the patches do not compose."""
+    """Compose the candidate of a run whose workers have all finished.
+
+    Returns:
+        The candidate; None, with a violation in the report, when the patches do not compose.
+    """
     mirror = context.mirror
     workers = run.workers()
     tree = workers[0].tree
@@ -152,7 +171,7 @@ async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
 
 
 def refuse_empty_change(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
-    """A change without a changed file passes only where the contract is ``audit_only``."""
+    """Refuse a change without changed files, unless the contract is ``audit_only``."""
     audit_only = context.contract.audit_only
     context.report.checked(EMPTY_RULE, "audit_only" if audit_only else "")
     if not changes and not audit_only:
@@ -161,7 +180,11 @@ def refuse_empty_change(context: ChangeContext, changes: Sequence[TreeChange]) -
 
 
 async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candidate: ComposedCandidate, run: Run) -> None:
-    """The whole change against the whole contract, and every file against the shard that owned it. Raises GitError."""
+    """Judge the whole change against the contract, and every file against the shard that owned it.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     report = context.report
     refuse_empty_change(context, candidate.changes)
     report.saw(CANDIDATE_TREE, candidate.tree)
@@ -176,7 +199,7 @@ async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candida
 
 
 async def _judge_owners(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> None:
-    """The audit of ownership: each changed file is the change of just one worker, whose shard it lies in, and as he made it."""
+    """Audit ownership: exactly one worker changed each file, inside its shard, and the content is unchanged since."""
     report = context.report
     report.checked(OWNERS_RULE)
     workers = run.workers()
@@ -201,14 +224,14 @@ async def _judge_owners(context: ChangeContext, candidate: ComposedCandidate, ru
 
 
 async def patch_of(task: RunTask, artifacts: Artifacts) -> bytes:
-    """The bytes that a worker handed over; empty for no change."""
+    """Return the bytes of a worker's patch; empty for no change."""
     if task.result is None or not task.result.git.patch:
         return b""
     return await artifacts.get_artifact(task.result.git.patch)
 
 
 class _Contents(NamedTuple):
-    """Of every written file: how much larger it is than what it replaces, by path, and its beginning, by the id of its blob."""
+    """Size growth of every written file by path, and the beginning of its content by blob id."""
 
     growth: Mapping[bytes, int]
     beginnings: Mapping[str, bytes]
@@ -219,7 +242,7 @@ def _written_changes(changes: Sequence[TreeChange]) -> list[TreeChange]:
 
 
 async def _read(context: ChangeContext, changes: Sequence[TreeChange]) -> _Contents:
-    """All at once where that is not too much, else in portions. Raises GitError."""
+    """Read all contents at once if they are small enough, else in batches. Raises GitError."""
     mirror = context.mirror
     ids = {change.new_id for change in _written_changes(changes)}
     try:
@@ -238,7 +261,7 @@ async def _read(context: ChangeContext, changes: Sequence[TreeChange]) -> _Conte
 
 
 async def _read_in_portions(mirror: Mirror, sizes: Mapping[str, int]) -> dict[str, bytes]:
-    """The beginnings of blobs that together are too much for one go."""
+    """Read the beginnings of blobs that are too large together for one batch."""
     found: dict[str, bytes] = {}
     portion: list[str] = []
     held = 0
@@ -254,7 +277,7 @@ async def _read_in_portions(mirror: Mirror, sizes: Mapping[str, int]) -> dict[st
 
 
 def _judge_contents(context: ChangeContext, changes: Sequence[TreeChange], contents: _Contents) -> None:
-    """Growth and kind of every file that is there afterwards."""
+    """Judge growth and kind of every written file."""
     report = context.report
     limit = context.policies.protected.limits.max_file_bytes
     opened = (context.contract.scope or Scope()).allow
@@ -271,17 +294,21 @@ def _judge_contents(context: ChangeContext, changes: Sequence[TreeChange], conte
     report.saw(FILES_REMOVED, str(sum(change.new_mode == ABSENT for change in changes)))
 
 
-# Settings of linters inside a manifest belong to the class of protected paths, whatever opens the rest of the file.
+# Linter settings inside a manifest belong to the class of protected paths, even when another rule opens the rest of the file.
 RULE: Final = "protected_paths.protected"
 _CLASS: Final = "protected"
-#: Names of parts that are told, of one file.
+#: Maximum number of listed settings per file.
 _MOST_TOLD: Final = 4
-#: Manifests of one change that are compared; in each further one every change counts.
+#: Maximum number of compared manifests per change; in each further manifest every change is a finding.
 _MOST_MANIFESTS: Final = 200
 
 
 async def judge_linter_settings(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
-    """Judge the changes of what linters, type checkers and formatters report. Raises GitError."""
+    """Judge changes of the settings of linters, type checkers and formatters.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     kind = next(each for each in context.policies.protected.classes if each.name == _CLASS)
     opened = AllowedPaths((context.contract.scope or Scope()).allow_protected_paths)
     pairs = [
@@ -295,7 +322,7 @@ async def judge_linter_settings(context: ChangeContext, changes: Sequence[TreeCh
             old, new = [contents[each] if each else None for each in (pair.old_id, pair.new_id)]
             parts = await asyncio.to_thread(changed_linter_settings, pair.path, old, new)
             if parts and parts[0].startswith(UNREADABLE) and is_manifest(pair.path):
-                continue  # refused as a setting of the runner, and opened only by name
+                continue  # refused as a runner setting; only a scope that names the file opens it
             if parts:
                 more = f" and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
                 named = ", ".join(display(part[:80].encode("utf-8", "surrogatepass")) for part in parts[:_MOST_TOLD])

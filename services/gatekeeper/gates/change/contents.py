@@ -1,4 +1,4 @@
-"""The contents of changed files, old and new, read in portions that lie in memory easily."""
+"""Old and new contents of changed files, read in batches of limited size."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import REGULAR
 
-#: Bytes of contents, old and new, that are looked at in one go.
+#: Maximum bytes of old and new contents per batch.
 _AT_ONCE: Final = 64 << 20
 
 
 class FilePair(NamedTuple):
-    """A changed file: ids of its contents; an id is empty where there is no file."""
+    """A changed file: the ids of its old and new contents. An id is empty where there is no file."""
 
     path: bytes
     old_id: str
@@ -22,7 +22,7 @@ class FilePair(NamedTuple):
 
 
 def file_pairs(changes: Sequence[TreeChange]) -> list[FilePair]:
-    """The changes that give a path other content, take it away, or bring it in."""
+    """Return the changes that add, remove or rewrite the content of a path."""
     pairs = [
         FilePair(
             change.path,
@@ -35,7 +35,11 @@ def file_pairs(changes: Sequence[TreeChange]) -> list[FilePair]:
 
 
 async def in_portions(pairs: Sequence[FilePair], mirror: Mirror) -> AsyncIterator[tuple[list[FilePair], Mapping[str, bytes]]]:
-    """``pairs`` with their contents by id, so many at a time that they lie in memory easily. Raises GitError."""
+    """Yield ``pairs`` in batches of limited size, with their contents by id.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     sizes = await mirror.sizes({each for pair in pairs for each in (pair.old_id, pair.new_id) if each})
     some: list[FilePair] = []
     held = 0

@@ -1,7 +1,7 @@
-"""Content that a change takes from elsewhere: from a sacred path it is refused, from outside the contract reported.
+"""Content copied from elsewhere: from a sacred path it is refused, from outside the contract's paths it is a remark.
 
-A copy is found in the two trees, whatever made the change, and in the words of a patch. Content that also lies at a path that
-is not sacred is no secret. Content that is moved in parts, or rewritten, is out of reach.
+A copy is detected in the two trees and in the headers of a patch. Content that also exists at a
+path that is not sacred is no secret. Content copied in parts, or rewritten, cannot be detected.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CODE: Final = "sacred_content"
 SACRED_RULE: Final = "protected_paths.sacred"
 COPIES_RULE: Final = "copied_content"
 _SACRED: Final = "sacred"
-#: Folders whose sacred files are remembered.
+#: Maximum number of folders whose sacred files are cached.
 _REMEMBERED: Final = 50_000
-#: Bytes of a sacred file that is compared without its blanks and line ends.
+#: Maximum bytes of a sacred file that is compared without blanks and line ends.
 _LARGEST: Final = 256 << 10
-#: So much larger may a copy be that has more blanks: a factor, and bytes.
+#: How much larger a copy with more blanks may be: a factor, and bytes.
 _FACTOR, _MORE = 4, 1024
 
 
@@ -42,14 +42,18 @@ class SacredFile(NamedTuple):
 
 
 class SacredFiles:
-    """The sacred files of trees. Folders are remembered: of a tree that differs little from one before, little is read."""
+    """Cache of the sacred files of trees by folder: for a tree similar to an earlier one, few folders are read."""
 
     def __init__(self) -> None:
         self._judged: OrderedDict[tuple[bytes, str], bool] = OrderedDict()
         self._known: OrderedDict[tuple[str, bytes, str], tuple[SacredFile, ...]] = OrderedDict()
 
     async def of(self, tree: str, mirror: Mirror, policies: Policies) -> tuple[SacredFile, ...]:
-        """Those of ``tree`` by ``policies``, with those that hold credentials where the content decides. Raises GitError."""
+        """Return the sacred files of ``tree`` under ``policies``, including files whose content holds credentials.
+
+        Raises:
+            GitError: the mirror cannot be read.
+        """
         named = await self._named_files(tree, mirror, policies)
         asked = [file for file in named if policies.content_decides(file.path)]
         unknown = [file for file in asked if _ending(file) not in self._judged]
@@ -102,10 +106,22 @@ class SacredFiles:
 async def judge_copies(
     context: ChangeContext, sacred: SacredFiles, changes: Sequence[TreeChange], baseline: str, reading: Reading | None = None
 ) -> None:
-    """Judge where the content of ``changes`` comes from, and what the patch that was read as ``reading`` says of it.
+    """Judge where the content of ``changes`` was copied from.
 
-    1. nothing is made of a sacred file, by the words of the patch  2. nothing has the content of one  3. nor that content with
-    other line ends and blanks  4. what comes from outside the contract's paths is remarked. Raises GitError.
+    1. The patch headers copy nothing from a sacred file.
+    2. No new content equals a sacred file.
+    3. No new content equals a sacred file apart from line ends and blanks.
+    4. Content from outside the contract's paths is a remark.
+
+    Args:
+        context: the gate context with its mirror.
+        sacred: cache of sacred files.
+        changes: the changed paths.
+        baseline: tree id before the change.
+        reading: the parsed patch, where there is one.
+
+    Raises:
+        GitError: the mirror cannot be read.
     """
     report, policies = context.report, context.policies
     report.checked(SACRED_RULE)
@@ -130,7 +146,11 @@ async def judge_copies(
 
 
 async def remark_copies(context: ChangeContext, changes: Sequence[TreeChange], baseline: str, candidate: str) -> None:
-    """4. New files with the very content of a file outside the contract's paths are remarked. Raises GitError."""
+    """Add a remark for each new file that equals a file outside the contract's paths (step 4 of ``judge_copies``).
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     context.report.checked(COPIES_RULE)
     added = {change.path for change in changes if change.old_mode == ABSENT and change.new_id not in EMPTY_BLOBS}
     if not added:
@@ -164,7 +184,7 @@ async def _judge_content(
 
 
 async def _nowhere_else(object_ids: Iterable[str], baseline: str, context: ChangeContext) -> frozenset[str]:
-    """Those of ``object_ids`` that lie at sacred paths of the baseline alone."""
+    """Return the ``object_ids`` that exist only at sacred paths of the baseline."""
     wanted = set(object_ids)
     for entry in await context.mirror.files(baseline):
         if entry.object_id in wanted and not _is_sacred(entry.path, context.policies):
@@ -173,12 +193,12 @@ async def _nowhere_else(object_ids: Iterable[str], baseline: str, context: Chang
 
 
 def _ending(file: SacredFile) -> tuple[bytes, str]:
-    """What the judgement of a content rests on: the name, and the content."""
+    """Return the cache key of a content judgement: the name and the content."""
     return file.path.rpartition(b"/")[2], file.object_id
 
 
 def _plain(content: bytes) -> bytes:
-    """A digest of ``content`` without byte order mark, blanks at the ends of lines, and empty lines; empty for nothing else."""
+    """Return a digest of ``content`` without byte order mark, trailing blanks and empty lines; empty when nothing is left."""
     lines = [line for line in map(bytes.rstrip, content.removeprefix(b"\xef\xbb\xbf").split(b"\n")) if line]
     return hashlib.sha256(b"\n".join(lines)).digest() if lines else b""
 

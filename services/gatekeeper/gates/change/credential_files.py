@@ -1,4 +1,4 @@
-"""Files of which the content decides whether they are sacred: ``*.key``, ``*.pem``, ``.env.*``, ``*.tfvars``."""
+"""Files that are sacred depending on their content: ``*.key``, ``*.pem``, ``.env.*``, ``*.tfvars``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from gatewright.secrets.credential_files import MOST_BYTES, holds_credentials
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE: Final = "protected_paths.sacred"
-#: Such files of one change that are judged; each further one counts as sacred.
+#: Maximum number of such files judged per change; each further one is treated as sacred.
 _MOST_FILES: Final = 2000
-#: Bytes of all their versions together.
+#: Maximum bytes of all their versions together.
 _MOST_BYTES_OF_ALL: Final = 64 << 20
 
 
 async def judge_credential_files(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
-    """No side of such a change holds a credential, as far as that can be judged. Raises GitError."""
+    """Refuse changes of such files when a side holds a credential or cannot be judged.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     asked = [change for change in changes if context.policies.content_decides(change.path)]
     if not asked:
         return

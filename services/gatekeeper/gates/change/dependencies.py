@@ -1,6 +1,6 @@
-"""Of what kind a change of dependencies is: sources, indexes, scripts, overrides, build backends, commands, entry points.
+"""Kinds of dependency changes: sources, indexes, scripts, overrides, build backends, commands, entry points.
 
-Whether dependencies may change is for the class of that name; here is said what an opened class lets in.
+The path class of that name decides whether dependencies may change. This module reports what a permitted change introduces.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from gatewright.services.gatekeeper.gates.change.contents import FilePair, file_
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE: Final = "dependency_changes"
-#: Lines that are listed, of one file and of all.
+#: Maximum number of listed lines per file and in total.
 _MOST_OF_ONE: Final = 20
 _MOST_OF_ALL: Final = 50
-#: Files of one change that are compared, and bytes of all their versions.
+#: Maximum number of compared files per change, and bytes of all their versions.
 _MOST_FILES: Final = 100
 _MOST_BYTES_OF_ALL: Final = 64 << 20
 
 
 async def remark_dependencies(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
-    """Remark the kinds of change in every manifest and lock file of ``changes``. Raises GitError."""
+    """Add remarks on the kinds of change in every manifest and lock file of ``changes``.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     report = context.report
     report.checked(RULE)
     pairs = [pair for pair in file_pairs(changes) if _is_watched(context, pair.path)]
@@ -37,18 +41,18 @@ async def remark_dependencies(context: ChangeContext, changes: Sequence[TreeChan
         size = sum(sizes[each] for each in (pair.old_id, pair.new_id) if each)
         held += min(size, 2 * MOST_BYTES)
         (left if len(read) == _MOST_FILES or held > _MOST_BYTES_OF_ALL else read).append(pair)
-    told = unlisted = 0
+    listed = unlisted = 0
     async for some, contents in in_portions(read, context.mirror):
         for pair in some:
             old, new = [contents[each] if each else None for each in (pair.old_id, pair.new_id)]
             lines = await asyncio.to_thread(lambda path, *both: list(dependency_changes(path, *both)), pair.path, old, new)
-            shown = max(0, min(_MOST_OF_ONE, _MOST_OF_ALL - told))
+            shown = max(0, min(_MOST_OF_ONE, _MOST_OF_ALL - listed))
             for line in lines[:shown]:
                 report.remark(RULE, display(line.encode("utf-8", "surrogatepass")), pair.path)
-            told += len(lines[:shown])
+            listed += len(lines[:shown])
             unlisted += len(lines[shown:])
     if unlisted:
-        report.remark(RULE, f"{told + unlisted} changes of dependencies were found; {unlisted} of them are not listed.")
+        report.remark(RULE, f"The change contains {listed + unlisted} dependency changes; {unlisted} of them are not listed.")
     if left:
         report.remark(RULE, f"{len(left)} more manifests and lock files were not compared.", left[0].path)
 

@@ -1,8 +1,8 @@
-"""Destructive operations: nothing is thrown away that was not ordered, with what a dry run showed and where the backup is.
+"""Destructive operations: each must be ordered, with the output of a dry run and the location of a backup.
 
-An operation is destructive when the result of doing it wrongly cannot be made good from what is left: a command of that class,
-or a change that loses many files or whole directories. The order states it (``scope.destructive`` and its statements) before
-anything runs; afterwards the statement is held against what the change really loses.
+An operation is destructive when its wrong result cannot be repaired from what is left: a command of that class, or a change
+that loses many files or whole directories. The order states the operation (``scope.destructive`` and its statements) before
+anything runs. Afterwards the gate compares the statement with the actual losses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext, GateCont
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.worker_role import ways
 
-#: Without a statement a change may lose so many files, and no directory whole that had more files than this.
+#: Without a statement: maximum number of lost files, and maximum size of a lost directory.
 MOST_LOST = 20
 LARGEST_DIRECTORY = 5
 
@@ -40,7 +40,7 @@ _NOTHING = hashlib.sha256(b"").hexdigest()
 
 
 def by_allowlist(policies: Policies) -> Classify:
-    """The classes of a command: by every rule of the operator's allowlist that it begins with, and by its own words."""
+    """Return a classifier of commands: every matching prefix rule of the operator's allowlist, and the command's own words."""
 
     def classes(argv: tuple[str, ...]) -> frozenset[str]:
         listed = (rule.kind for rule in policies.allowlist.commands if argv[: len(rule.prefix)] == rule.prefix)
@@ -50,10 +50,13 @@ def by_allowlist(policies: Policies) -> Classify:
 
 
 def judge_destructive(context: GateContext, contract: TaskContract, classify: Classify) -> None:
-    """Whether everything destructive that the contract orders is stated.
+    """Check that the contract states everything destructive that it orders.
 
-    1. a destructive command is listed, word for word  2. what is listed has one statement, and the other way round
-    3. the dry run is an input with content  4. the blast radius lies inside the contract  5. the backup has a name.
+    1. Each destructive command is listed verbatim.
+    2. Each listed operation has one statement, and each statement a listed operation.
+    3. The dry run is a non-empty input.
+    4. The blast radius is inside the contract's paths.
+    5. The backup has a name.
     """
     report = context.report
     report.checked(_RULE)
@@ -78,10 +81,16 @@ def judge_destructive(context: GateContext, contract: TaskContract, classify: Cl
 
 
 async def judge_losses(context: ChangeContext, changes: Sequence[TreeChange], tree: str) -> None:
-    """What the change to ``tree`` really loses, against what was stated.
+    """Compare the actual losses of the change to ``tree`` with the statements.
 
-    Content that lives on under another path is moved, not lost. 1. what lies in a stated blast radius is not more than was
-    stated  2. outside of it, few files  3. and no whole directory. Raises GitError.
+    Content that continues under another path is moved, not lost.
+
+    1. A stated blast radius loses no more than stated.
+    2. Outside of it, few files are lost.
+    3. No whole directory is lost.
+
+    Raises:
+        GitError: the mirror cannot be read.
     """
     report, mirror = context.report, context.mirror
     statements = (context.contract.scope or Scope()).destructive_statements
@@ -101,14 +110,13 @@ async def judge_losses(context: ChangeContext, changes: Sequence[TreeChange], tr
     if len(inside) > limit:  # 1
         report.violate(EXCEEDED, _RULE, f"{len(inside)} files are lost where {limit} were stated", inside[0])
     if len(outside) > MOST_LOST:  # 2
-        report.violate(UNSTATED, _RULE, f"{len(outside)} files are lost, and nothing in the contract says so", outside[0])
+        report.violate(UNSTATED, _RULE, f"{len(outside)} files are lost without a statement in the contract", outside[0])
     for directory, count in await _directories_gone(outside, frozenset(lost), tree, mirror):  # 3
-        report.violate(UNSTATED, _RULE, f"a whole directory of {count} files is lost, and nothing says so", directory)
+        report.violate(UNSTATED, _RULE, f"a whole directory of {count} files is lost without a statement", directory)
 
 
 def lost_files(changes: Sequence[TreeChange], destroyed: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
-    """Paths whose content is gone: deleted, emptied, made something else or ``destroyed``, and to be report under no other
-    changed path."""
+    """Yield paths whose content is gone (deleted, emptied, of another kind or ``destroyed``) and not moved elsewhere."""
     kept = {change.new_id for change in changes if change.new_mode in REGULAR and change.new_id not in EMPTY_BLOBS}
     for change in changes:
         had_content = change.old_mode != ABSENT and change.old_id not in EMPTY_BLOBS
@@ -120,7 +128,7 @@ def lost_files(changes: Sequence[TreeChange], destroyed: frozenset[bytes] = froz
 async def _directories_gone(
     lost: Sequence[bytes], all_lost: frozenset[bytes], tree: str, mirror: Mirror
 ) -> list[tuple[bytes, int]]:
-    """The topmost directories that held more than a few of ``lost`` and of which ``tree`` has nothing more than was lost."""
+    """Return the topmost directories that held more than a few of ``lost`` and that ``tree`` no longer has."""
     counts: Counter[bytes] = Counter()
     for path in lost:
         parts = path.split(b"/")
@@ -148,7 +156,7 @@ def _classes(command: str, classify: Classify) -> frozenset[str]:
 
 
 def _faults(statement: DestructiveStatement, allowed: paths.AllowedPaths, captured: Sequence[str]) -> Iterator[str]:
-    """``captured``: the digests of the inputs that have the name of the dry run."""
+    """Yield the faults of a statement. ``captured``: digests of the inputs with the dry run's name."""
     if len(captured) != 1 or captured[0] == _NOTHING:  # 3
         yield f"the dry run {statement.dry_run!r} is not one input artifact with content"
     for path in statement.blast_radius.paths:  # 4

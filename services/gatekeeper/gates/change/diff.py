@@ -1,7 +1,7 @@
-"""The diff gate: what changed between two trees in the gatekeeper's own mirror, against what the contract allows.
+"""The diff gate: compares two trees in the gatekeeper's own mirror with what the contract allows.
 
-Only objects are looked at: no working tree, no word of the worker (specification 8, mechanism 1). Here each changed path is
-judged on its own; what it is among the others of its tree is for ``path_collisions.py``, where links lead for ``links.py``.
+The gate reads only git objects, never a working tree or a worker's report (specification 8, mechanism 1). It judges each
+changed path separately. ``path_collisions.py`` compares paths of a tree with each other; ``links.py`` resolves links.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from gatewright.services.gatekeeper.policies.load import PathClass
 SCOPE_RULE = "allowed_paths"
 NAMES_RULE = "git_paths"
 MODES_RULE = "file_modes"
-#: Why a change of CI files is refused, and what lets it be asked about.
+#: Reason for refusing a change of CI files, and how to request approval for it.
 UNASKED = (
     "CI files change only with a person's approval, and no approval rule about this repository names the class ci; "
     'have the operator add one to approval_rules.json: "reason": "protected_class", "classes": ["ci"]'
 )
 LIMIT_RULE = "protected_paths.limits"
-#: Kinds of change with a rule of their own, in the order of the report.
+#: Kinds of change with a rule of their own, in report order.
 KINDS: tuple[ChangeKind, ...] = ("submodule", "symlink", "executable", "mode_change", "gitattributes", "gitmodules")
 
 
 def kind_rule(kind: ChangeKind) -> str:
-    """The name of the rule on a kind of change."""
+    """Return the name of the rule on a kind of change."""
     return f"change_kinds.{kind}"
 
 
 def judge_number(context: GateContext, changes: Sequence[TreeChange]) -> bool:
-    """False when there are so many changed paths that nothing more is worth looking at."""
+    """Judge the number of changed paths. Return False when it is too large to judge anything else."""
     report = context.report
     limit = context.policies.protected.limits.max_changed_files
     report.checked(LIMIT_RULE)
@@ -47,7 +47,7 @@ def judge_number(context: GateContext, changes: Sequence[TreeChange]) -> bool:
 
 
 def judge_changes(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
-    """Judge every changed path on its own; a rename is a deletion and an addition, so both sides are judged."""
+    """Judge every changed path separately. A rename is a deletion and an addition, so both sides are judged."""
     report, contract, policies = context.report, context.contract, context.policies
     opened = contract.scope or Scope()
     report.checked(SCOPE_RULE, ", ".join(contract.allowed_paths))
@@ -72,7 +72,7 @@ def judge_changes(context: ChangeContext, changes: Sequence[TreeChange]) -> None
 
 
 def _mode(report: GateReportBuilder, change: TreeChange, opened: Scope) -> None:
-    """Each kind of change has its own rule; the contract opens it by naming the kind in ``scope.allow``."""
+    """Apply the rule of each kind of change; the contract permits a kind by listing it in ``scope.allow``."""
     modes = {change.old_mode, change.new_mode} - {ABSENT}
     if not modes <= ENTRIES:
         report.violate("special_file", MODES_RULE, f"unknown mode {change.new_mode}", change.path)
@@ -82,7 +82,7 @@ def _mode(report: GateReportBuilder, change: TreeChange, opened: Scope) -> None:
 
 
 def _kinds(change: TreeChange, modes: set[str]) -> Iterator[tuple[ChangeKind, str, str]]:
-    """The kinds that a change is of, with the reason code and words of their rules."""
+    """Yield the kinds of a change, each with the reason code and message of its rule."""
     if SUBMODULE in modes:
         yield "submodule", "submodule_refused", "a submodule"
     if SYMLINK in modes:
@@ -126,7 +126,7 @@ def _class(
         case "nothing":
             words = "no contract opens it"
         case "append-only":
-            words = "what is there already may not change; new files may be added"
+            words = "existing files may not change; new files may be added"
         case field:
             words = f"opened only by {field}"
     report.violate("path_protected", rule, words, change.path)

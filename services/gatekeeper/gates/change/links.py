@@ -1,7 +1,7 @@
-"""Where allowed symbolic links lead: inside the repository, to nothing sacred, and through no link that leads out.
+"""Targets of allowed symbolic links: inside the repository, not sacred, and not through a link that leads outside.
 
-A link is resolved in the tree, never on a disk. ``..`` may only stand at the beginning of a target: after a name it would
-depend on what that name is, and a later change of it could turn an innocent link into one that leads out.
+A link is resolved in the tree, never on a disk. ``..`` may stand only at the beginning of a target: after a name its meaning
+depends on the kind of that name, and a later change could redirect a harmless link to the outside.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from gatewright.services.gatekeeper.policies.load import Policies
 
 CODE = "symlink_escapes"
 RULE = "symlink_targets"
-#: Links that lead to links (Linux: MAXSYMLINKS), and bytes of a target (PATH_MAX).
+#: Maximum chain of links (Linux: MAXSYMLINKS), and maximum bytes of a target (PATH_MAX).
 MOST_LINKS = 40
 LONGEST_TARGET = 4096
 
 
 @dataclass
 class _Tree:
-    """One tree, read a directory at a time."""
+    """One tree, read one directory at a time."""
 
     mirror: Mirror
     root: str
     known: dict[str, dict[bytes, Node]] = field(default_factory=dict)
 
     async def entry(self, parts: Sequence[bytes]) -> Node | None:
-        """What lies at a path; None where nothing does, or where a part of the way is no directory."""
+        """Return the entry at a path; None when there is none, or when a parent is no directory."""
         node: Node | None = Node(DIRECTORY, b"", self.root)
         for part in parts:
             if node is None or node.mode != DIRECTORY:
@@ -45,7 +45,16 @@ class _Tree:
 
 
 async def judge_links(context: ChangeContext, changes: Sequence[TreeChange], tree: str) -> None:
-    """Judge every link that is new or leads elsewhere now. ``tree``: the tree id that holds them. Raises GitError."""
+    """Judge every link that is new or has a new target.
+
+    Args:
+        context: the gate context with its mirror.
+        changes: the changed paths.
+        tree: id of the tree that contains the links.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     links = [change for change in changes if change.new_mode == SYMLINK]
     context.report.checked(RULE)
     if not links:
@@ -60,7 +69,7 @@ async def judge_links(context: ChangeContext, changes: Sequence[TreeChange], tre
 
 
 async def _fault(path: bytes, target: bytes, tree: _Tree, policies: Policies) -> str | None:
-    """Why a link at ``path`` may not lead to ``target``; None when it may."""
+    """Return why a link at ``path`` may not point to ``target``; None when it may."""
     here = path.split(b"/")[:-1]
     for _ in range(MOST_LINKS):
         place = _place(here, target)
@@ -83,7 +92,7 @@ async def _fault(path: bytes, target: bytes, tree: _Tree, policies: Policies) ->
 
 
 def _place(here: list[bytes], target: bytes) -> list[bytes] | str:
-    """The path that ``target`` names for a link in the directory ``here``, or what is wrong with it."""
+    """Resolve ``target`` for a link in the directory ``here``. Return the path, or the fault as text."""
     if not target or len(target) > LONGEST_TARGET or b"\0" in target:
         return "no path"
     if target.startswith(b"/"):
@@ -102,7 +111,7 @@ def _place(here: list[bytes], target: bytes) -> list[bytes] | str:
 
 
 async def _first_link(place: list[bytes], tree: _Tree) -> tuple[int, Node] | None:
-    """The first part of the way that is itself a link: how many parts lead to it, and the link."""
+    """Return the first part of the path that is itself a link: its depth and the link."""
     for length in range(1, len(place) + 1):
         node = await tree.entry(place[:length])
         if node is None:

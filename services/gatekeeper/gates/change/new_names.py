@@ -1,7 +1,7 @@
-"""The names that a change brings into a tree: within the limits of the policies, and what a reader takes them for.
+"""Names that a change adds to a tree: within the limits of the policies, and unambiguous for a reader.
 
-The rules are the library's (``gatewright.git.names``), one home for patches, replies and commands. Here they meet the
-candidate, with the operator's own limits.
+The rules come from ``gatewright.git.names``, the single source for patches, replies and commands. This module applies them to
+the candidate, with the operator's limits.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ READABLE_RULE = "readable_names"
 
 
 async def judge_name_limits(context: ChangeContext, changes: Sequence[TreeChange], baseline: str) -> bool:
-    """Judge the paths that ``changes`` of the tree ``baseline`` add; what is there already is left alone. Raises GitError.
+    """Judge the names that ``changes`` add to the tree ``baseline``. Existing names are not judged.
 
-    False when one is beyond the limits: then nothing more about the tree is worth looking at.
+    Returns:
+        False when a name exceeds the limits; then nothing else about the tree is judged.
+
+    Raises:
+        GitError: the mirror cannot be read.
     """
     report = context.report
     limits = context.policies.protected.limits.tree
@@ -32,7 +36,11 @@ async def judge_name_limits(context: ChangeContext, changes: Sequence[TreeChange
 
 
 async def judge_readable_names(context: ChangeContext, changes: Sequence[TreeChange], baseline: str) -> None:
-    """No added name has characters that cannot be seen, lead a terminal or an editor, or are no text. Raises GitError."""
+    """Refuse added names with invisible characters, control sequences, or bytes that are not text.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     context.report.checked(READABLE_RULE)
     for fault in await context.mirror.unreadable_faults(baseline, _added_names(changes)):
         context.report.violate(fault.code, READABLE_RULE, fault.words, fault.path)

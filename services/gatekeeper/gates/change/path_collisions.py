@@ -1,7 +1,7 @@
-"""What a new path is among the other paths of its tree: two names that some file system takes for one are refused.
+"""Path collisions: refuses a new path that some file system treats as equal to another path of the tree.
 
-Checked out on a system that ignores case or normalises names, such a tree has one file with the content of another.
-Collisions that the baseline has already, and that the change does not add to, are left alone.
+Checked out on a system that ignores case or normalises names, such a tree has one file with the content of another. Collisions
+that the baseline already has, and that the change does not extend, are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RULE = "path_collisions"
 
 @dataclass(slots=True)
 class _Level:
-    """All directories of the new tree that fold to one name, and the new paths that lead through them.
+    """All directories of the new tree that fold to one name, and the new paths below them.
 
     ``new`` and ``old`` are their tree ids by exact path, in the new tree and in the baseline.
     """
@@ -33,9 +33,18 @@ class _Level:
 
 
 async def judge_collisions(context: ChangeContext, changes: Sequence[TreeChange], baseline: str, tree: str) -> None:
-    """Compare each added path with what else lies in its directories, level by level from the root. Raises GitError.
+    """Compare each added path with the other entries of its directories, level by level from the root.
 
-    ``baseline`` and ``tree`` are tree ids. Costs the directories that new paths lie in, not the repository.
+    The cost depends on the directories of the new paths, not on the repository.
+
+    Args:
+        context: the gate context with its mirror.
+        changes: the changed paths.
+        baseline: tree id before the change.
+        tree: tree id after the change.
+
+    Raises:
+        GitError: the mirror cannot be read.
     """
     context.report.checked(RULE)
     added = [tuple(change.path.split(b"/")) for change in changes if change.old_mode == ABSENT]
@@ -79,7 +88,7 @@ def _judge_level(
 
 
 def _groups(directories: Mapping[bytes, str], listed: Mapping[str, tuple[Node, ...]]) -> Mapping[str, dict[bytes, Node]]:
-    """The entries of ``directories`` by folded name: exact path -> entry."""
+    """Group the entries of ``directories`` by folded name: exact path -> entry."""
     groups: defaultdict[str, dict[bytes, Node]] = defaultdict(dict)
     for where, tree_id in directories.items():
         for node in listed[tree_id]:
@@ -92,7 +101,7 @@ def _join(where: bytes, name: bytes) -> bytes:
 
 
 def owners(changes: Mapping[str, Iterable[TreeChange]]) -> dict[bytes, list[tuple[str, TreeChange]]]:
-    """Each changed path with the tasks that changed it, and how. ``changes``: by task id."""
+    """Return each changed path with the tasks that changed it, and their change. ``changes`` is by task id."""
     owned: defaultdict[bytes, list[tuple[str, TreeChange]]] = defaultdict(list)
     for task_id, made in changes.items():
         for change in made:

@@ -1,6 +1,6 @@
-"""Trees that another gatekeeper made, made again here: every replica has its own mirrors, and may have to finish any run.
+"""Trees of another gatekeeper, rebuilt here: each replica has its own mirrors and may have to finish any run.
 
-A tree is what its patch makes of the baseline; both are known by their digests, and what comes out is held against them.
+A tree is the result of a patch on the baseline. Both are known by digest, and the result is compared with the recorded id.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 
 async def bring_workers(context: ChangeContext, run: Run) -> None:
-    """Have the trees of the current attempt's workers in the mirror. GitError (``tree_differs``), ArtifactError."""
+    """Rebuild the trees of the current attempt's workers in the mirror.
+
+    Raises:
+        GitError: a rebuilt tree has another id (``tree_differs``), or the mirror cannot be read.
+        ArtifactError: a patch cannot be read.
+    """
     mirror = context.mirror
     for task in run.workers():
         if task.tree and not await mirror.has_tree(task.tree):
@@ -21,7 +26,12 @@ async def bring_workers(context: ChangeContext, run: Run) -> None:
 
 
 async def bring_candidate(context: ChangeContext, run: Run) -> None:
-    """Have the candidate's tree in the mirror. GitError (``tree_differs``), ArtifactError."""
+    """Rebuild the candidate's tree in the mirror.
+
+    Raises:
+        GitError: the rebuilt tree has another id (``tree_differs``), or the mirror cannot be read.
+        ArtifactError: the patch cannot be read.
+    """
     mirror = context.mirror
     candidate = run.candidate
     if candidate is not None and not await mirror.has_tree(candidate.tree):

@@ -1,7 +1,7 @@
-"""Files that are still there and hold nothing of what they were: blanked, cut to a stub, left with a comment, overwritten.
+"""Files that still exist without their former content: blanked, cut to a stub, left with a comment, overwritten.
 
-An estimate in bytes and lines, for any language: it only has to tell the destruction of many files from the editing of many.
-Linear in the contents, which are bounded.
+An estimate in bytes and lines, for any language. It only has to distinguish the destruction of many files from the editing of
+many. Linear in the contents, which are bounded.
 """
 
 from __future__ import annotations
@@ -19,39 +19,47 @@ from gatewright.git.mirror import Mirror
 from gatewright.git.modes import REGULAR
 from gatewright.git.process import OutputTooLargeError
 
-#: Of the old substance, what is left of a file that is lost in any case, and of one in which no old line is left.
+#: Percentage of the old substance below which a file is lost in any case, and below which it is lost if no old line is left.
 _LITTLE, _SOME = 10, 3
-#: Bytes that are next to nothing, where there was more than twice as much.
+#: Size in bytes of a stub, where the file had more than twice as much.
 _STUB = 4
-#: Shorter lines (``}``, ``pass``) are alike everywhere.
+#: Shorter lines (``}``, ``pass``) occur everywhere.
 _TELLING_LINE = 8
-#: So many files that get one and the same content are overwritten, however long it is.
+#: Number of files with one identical new content from which they are overwritten, however long it is.
 _ALIKE = 20
-#: New files of one name among which the one is looked for that an old file has become.
+#: Maximum number of new files with the same name that are searched for a moved file.
 _MOST_PLACES = 8
 _READ_AT_ONCE = 256 << 20
 _COMMENT = re.compile(rb"^[ \t]*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|''').*$", re.MULTILINE)  # noqa: TID251 - linear: each try is a line
 
 
 async def destroyed_files(changes: Sequence[TreeChange], mirror: Mirror) -> frozenset[bytes]:
-    """The paths among ``changes`` that are files before and after, and whose content is as good as gone. Raises GitError."""
+    """Return the paths among ``changes`` that are files before and after, and whose content is practically gone.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     edited = [change for change in changes if change.old_id != change.new_id and {change.old_mode, change.new_mode} <= REGULAR]
     sizes = await mirror.sizes({each for change in edited for each in (change.old_id, change.new_id)})
     counts = Counter(change.new_id for change in edited)
     alike = frozenset(object_id for object_id, count in counts.items() if count > _ALIKE)
-    # What shrinks by less than a tenth is edited; most changes end here, unread.
+    # A file that shrinks by less than a tenth is edited; most changes end here, unread.
     smaller = [change for change in edited if change.new_id in alike or sizes[change.new_id] * 10 < sizes[change.old_id] * 9]
     wanted = {each for change in smaller for each in (change.old_id, change.new_id)}
     try:
         contents = await mirror.blobs(wanted, _READ_AT_ONCE) if wanted else {}
     except OutputTooLargeError:
-        # Too much to look into: the sizes alone decide.
+        # Too much to read: decide by sizes alone.
         return frozenset(change.path for change in smaller if sizes[change.new_id] * _LITTLE <= sizes[change.old_id])
     return await asyncio.to_thread(_gone_contents, smaller, contents, alike)
 
 
 async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirror: Mirror) -> frozenset[bytes]:
-    """Those of ``lost`` whose content, edited, lives on in a new file of the same name in another folder. Raises GitError."""
+    """Return the ``lost`` paths whose edited content continues in a new file of the same name in another folder.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     places: defaultdict[bytes, list[TreeChange]] = defaultdict(list)
     for change in changes:
         if change.old_mode not in REGULAR and change.new_mode in REGULAR:
@@ -70,13 +78,13 @@ async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirr
 def _moved_contents(
     gone: Sequence[TreeChange], places: Mapping[bytes, Sequence[TreeChange]], contents: Mapping[str, bytes]
 ) -> frozenset[bytes]:
-    lines = cache(lambda object_id: _lines(contents[object_id]))  # of one content, however many files have it
+    lines = cache(lambda object_id: _lines(contents[object_id]))  # parsed once per content
     alike = cache(lambda old_id, new_id: 2 * len(lines(old_id) & lines(new_id)) >= len(lines(old_id)))
     taken: set[bytes] = set()
     moved: set[bytes] = set()
     for change in gone:
         for place in places[_name(change.path)][:_MOST_PLACES]:
-            # One new file stands for one old file.
+            # One new file replaces one old file.
             if place.path not in taken and lines(change.old_id) and alike(change.old_id, place.new_id):
                 taken.add(place.path)
                 moved.add(change.path)
@@ -89,7 +97,7 @@ def _name(path: bytes) -> bytes:
 
 
 def _gone_contents(smaller: Sequence[TreeChange], contents: Mapping[str, bytes], alike: frozenset[str]) -> frozenset[bytes]:
-    """Each content is taken apart once, however many files had it or have become it."""
+    """Return the ids of contents that are gone; each content is parsed once, however many files have it."""
     pairs = {(change.old_id, change.new_id) for change in smaller}
     uses = Counter(new_id for _, new_id in pairs)
     shared = {new_id: _Content(contents[new_id]) for new_id, count in uses.items() if count > 1}
@@ -104,14 +112,14 @@ def _gone_contents(smaller: Sequence[TreeChange], contents: Mapping[str, bytes],
 
 
 class _Content:
-    """What is counted of a content: each number and the lines are found when they are asked for, and kept."""
+    """Lazily computed measures of a content."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     @cached_property
     def substance(self) -> int:
-        """Bytes without white space and lines of comment, by the marks that comments begin with nearly everywhere."""
+        """Bytes without white space and comment lines, by the common comment marks."""
         return len(b"".join(_COMMENT.sub(b"", self._data).split()))
 
     @cached_property
@@ -121,14 +129,14 @@ class _Content:
 
     @cached_property
     def lines(self) -> frozenset[bytes]:
-        """Lines that tell something, without comments."""
+        """Significant lines, without comments."""
         return _lines(self._data)
 
 
 def _is_destroyed(old: _Content, new: _Content, *, alike: bool) -> bool:
-    """Whether ``new`` keeps next to nothing of ``old``; ``alike``: many other files have become ``new`` as well."""
+    """Return whether ``new`` keeps practically nothing of ``old``; ``alike``: many other files became ``new`` too."""
     before, after = old.substance, new.substance
-    if not before:  # nothing but comments: they are what there is
+    if not before:  # nothing but comments: judge these
         before, after = old.written, new.written
     if not before:
         return False

@@ -1,7 +1,8 @@
-"""What decides which tests run is opened by name only, wherever it stands: in a manifest, or in a file that a command reads.
+"""Settings that select which tests run. Only a scope that names their file opens them, in a manifest or in a file that a
+command reads.
 
-The files that are the runner's by their names are the class of that name in the policy. Here come the files of which only a
-part is, and those that are because the contract's own commands read them: opening dependencies, or a folder, opens neither.
+The policy's ``runner`` class lists files that belong to the runner by name. This module handles files of which only a part
+does, and files that the contract's own commands read. Opening dependencies, or a folder, opens neither.
 """
 
 from __future__ import annotations
@@ -23,14 +24,23 @@ from gatewright.scope import AllowedPaths
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE = "protected_paths.runner"
-#: Names of parts that are told, of one file.
+#: Maximum number of listed settings per file.
 _MOST_TOLD = 4
-#: Manifests of one change that are compared; in each further one every change counts.
+#: Maximum number of compared manifests per change; in each further manifest every change is a finding.
 _MOST_MANIFESTS = 200
 
 
 async def judge_runner(context: ChangeContext, changes: Sequence[TreeChange], candidate: str) -> None:
-    """Judge the changes of what decides which tests run; ``candidate`` is the tree that they lead to. Raises GitError."""
+    """Judge changes of settings that select which tests run.
+
+    Args:
+        context: the gate context with its mirror.
+        changes: the changed paths.
+        candidate: id of the tree after the change.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     by_pattern = context.policies.runner
     rest = [change for change in changes if by_pattern not in context.policies.path_classes(change.path)]
     if not rest:
@@ -50,7 +60,7 @@ async def judge_runner(context: ChangeContext, changes: Sequence[TreeChange], ca
 
 
 async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror, names: frozenset[str]) -> dict[bytes, str]:
-    """By path: which settings of the runner change inside a manifest, and which of the tools ``names`` it installs itself."""
+    """Return by path the changed runner settings inside a manifest, and the tools of ``names`` that it installs itself."""
     differing = [change for change in changes if change.old_id != change.new_id]
     manifests = [change for change in differing if settings.is_manifest(change.path)]
     reasons = {change.path: "settings of tests may change here" for change in manifests[_MOST_MANIFESTS:]}
@@ -68,8 +78,8 @@ async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror, names
         parts += tuple(f"the command {name}, which the contract runs" for name in sorted(programs & names))
         if parts:
             more = f" and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
-            told = ", ".join(part[:80] for part in parts[:_MOST_TOLD])
-            reasons[change.path] = f"settings of tests change: {told}{more}"
+            listed = ", ".join(part[:80] for part in parts[:_MOST_TOLD])
+            reasons[change.path] = f"settings of tests change: {listed}{more}"
     return reasons
 
 
@@ -78,7 +88,7 @@ def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _commands(contract: TaskContract) -> list[list[str]]:
-    """The contract's commands, in words."""
+    """Return the contract's commands, split into words."""
     words = []
     for test in contract.acceptance_tests:
         try:

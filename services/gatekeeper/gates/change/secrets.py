@@ -1,7 +1,7 @@
-"""The secrets check of the integrated gate: what brings a credential into the repository is refused.
+"""The secrets check of the integrated gate: refuses changes that bring a credential into the repository.
 
-The gatekeeper looks at the objects in its own mirror. Whether the worker has looked before does not matter. What it redacted
-in the documents of roles, and what they redacted in their outputs, is put among the evidence: place and rule, no value.
+The gatekeeper scans the objects in its own mirror, regardless of any scan by the worker. Redactions in documents and outputs of
+roles are recorded as evidence: place and rule, never the value.
 """
 
 from __future__ import annotations
@@ -22,22 +22,28 @@ from gatewright.services.gatekeeper.gates.change.copies import SacredFiles
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
 CODE = "secret_found"
-#: Redactions of one document that are listed one by one.
+#: Maximum number of listed redactions per document.
 MAX_LISTED = 100
 
 
 @dataclass(frozen=True)
 class SecretsCheck:
-    """``scanner``, the contents in which it has found nothing, and the sacred files of baselines."""
+    """Secret scanner with a cache of clean contents and of the sacred files of baselines."""
 
     scanner: SecretScanner = field(default_factory=SecretScanner)
     clean: CleanContents = field(default_factory=CleanContents)
     sacred: SacredFiles = field(default_factory=SacredFiles)
 
     async def judge(self, context: ChangeContext, changes: Sequence[TreeChange]) -> bool:
-        """Violations name rule, path and line, never the value. True when there is none.
+        """Scan the changed contents. Violations name rule, path and line, never the value.
 
-        Raises GitError, DeniedError (``secret_scan_failed``), ConfigurationError: the gate has failed then.
+        Returns:
+            True when no credential was found.
+
+        Raises:
+            GitError: the mirror cannot be read.
+            DeniedError: the scan failed (``secret_scan_failed``), so the gate fails.
+            ConfigurationError: the scanner is not available.
         """
         report = context.report
         report.checked("secrets", self.scanner.name)
@@ -51,7 +57,7 @@ class SecretsCheck:
     async def judge_patch_text(
         self, context: ChangeContext, patch: bytes, reading: Reading, changes: Sequence[TreeChange]
     ) -> None:
-        """The same of what no file gets of ``patch``: it is kept in the bundle as the worker handed it over.
+        """Scan the parts of ``patch`` that end up in no file, since the bundle keeps the patch unchanged.
 
         Raises what ``judge`` raises.
         """
@@ -62,7 +68,7 @@ class SecretsCheck:
 
 
 def note_redactions(context: GateContext, document: Document, artifacts: Iterable[Artifact]) -> None:
-    """What was taken out of a role's document, and the records of what was taken out of its outputs."""
+    """Record the redactions in a role's document and in its outputs."""
     for pointer, rule in redacted_places(document)[:MAX_LISTED]:
         context.report.saw(f"redacted {pointer}", rule)
     for artifact in artifacts:

@@ -1,7 +1,7 @@
-"""Whether the files of a change have the form in which git stores them, by the candidate's own attributes; and their line ends.
+"""Stored form of changed files: as git stores them under the candidate's own attributes; and their line ends.
 
-A blob that git would have stored otherwise is refused. What stood there in the same form before, and line ends that a change
-mixes or turns round, are remarks.
+A blob that git would have stored in another form is refused. Baseline files that already had that form, and line ends that a
+change mixes or converts, are remarks.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE: Final = "stored_form"
 LINE_ENDS_RULE: Final = "line_ends"
-#: Files that are compared when attributes change, and bytes of one of them.
+#: Maximum number of compared files when attributes change, and maximum bytes per file.
 _MOST_COMPARED: Final = 5000
 _LARGEST_COMPARED: Final = 1 << 20
 
 
 async def judge_stored_form(context: ChangeContext, changes: Sequence[TreeChange], baseline: str, candidate: str) -> None:
-    """1. each written file has the form that its attributes ask for  2. line ends that are mixed or turned round are remarked
-    3. so is what changed attributes make of files that stay as they are. Raises GitError.
+    """Judge the stored form of changed files.
+
+    1. Each written file has the form that its attributes require.
+    2. Mixed or converted line ends are remarks.
+    3. So are unchanged files whose form changed attributes affect.
+
+    Raises:
+        GitError: the mirror cannot be read.
     """
     report, mirror = context.report, context.mirror
     report.checked(RULE)
@@ -70,7 +76,7 @@ def _look(
 async def _remark_attributes(
     context: ChangeContext, change: TreeChange, changes: Sequence[TreeChange], baseline: str, candidate: str
 ) -> None:
-    """What a changed file of attributes makes of the files that the change leaves as they are."""
+    """Add remarks on the effect of a changed attributes file on files that the change leaves alone."""
     folder = change.path.rpartition(b"/")[0].decode("utf-8", "surrogateescape")
     touched = {each.path for each in changes if each.new_mode == ABSENT or each.new_id != each.old_id}
     entries = await context.mirror.files(candidate, (folder,) if folder else ())

@@ -1,4 +1,4 @@
-"""Comments and attributes with which a change silences a tool that would judge it: each that is new is a remark."""
+"""Comments and attributes that suppress a tool's findings: each new one is a remark."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from gatewright.services.gatekeeper.gates.change.contents import FilePair, file_
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE: Final = "added_suppressions"
-#: Suppressions that are listed one by one.
+#: Maximum number of listed suppressions.
 MOST_LISTED: Final = 40
 
 
 async def remark_suppressions(context: ChangeContext, changes: Sequence[TreeChange]) -> None:
-    """Remark what ``changes`` silence, whole files first, and what could not be searched. Raises GitError."""
+    """Add remarks on new suppressions, whole files first, and on files that could not be searched.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
     report = context.report
     report.checked(RULE)
     diff = SuppressionDiff()

@@ -1,7 +1,7 @@
-"""What a command does by its kind: read, write here, use a network, install, destroy, touch credentials.
+"""Classes of a command: read, write locally, use a network, install, destroy, access credentials.
 
-Two opinions, and both count: the class that the operator's allowlist gives to a tool, and what the words themselves tell. It is
-recorded, and *destructive* asks for a statement (``destructive.py``); what may run at all is for ``commands.py``.
+Two sources are combined: the class that the operator's allowlist assigns to a tool, and the command's own words. The classes
+are recorded, and *destructive* requires a statement (``destructive.py``). ``gate.py`` decides what may run at all.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _INSTALL = CommandClass.DEPENDENCY_INSTALL
 _DESTROYS = CommandClass.DESTRUCTIVE
 _CREDENTIALS = CommandClass.CREDENTIAL_SENSITIVE
 
-#: Programs that are of a class whatever they are given.
+#: Programs of a class with any arguments.
 _PROGRAMS: dict[CommandClass, str] = {
     _NETWORK: "curl wget ssh scp sftp rsync rclone nc ncat socat telnet ftp ping dig host nslookup gh aws gcloud az kubectl",
     _INSTALL: "npx uvx pnpx bunx easy_install pacman corepack",
     _DESTROYS: "dd shred truncate mkfs wipefs fdisk sfdisk parted blkdiscard rmdir unlink dropdb srm kill pkill killall reboot",
     _CREDENTIALS: "printenv gpg ssh-add ssh-keygen pass security secret-tool vault op aws-vault getent",
 }
-#: Runs of words, in this order but not side by side; the first is the program, ``a|b`` is either.
+#: Sequences of words, in order but not necessarily adjacent; the first is the program, ``a|b`` is either.
 _RUNS: dict[CommandClass, tuple[str, ...]] = {
     _INSTALL: (
         "pip|pip3|pipx|npm|pnpm|yarn|bun|cargo|go|conda|mamba|poetry|bundle|composer|gem install",
@@ -73,7 +73,7 @@ _RUNS: dict[CommandClass, tuple[str, ...]] = {
         "kubectl secret|secrets|config",
     ),
 }
-#: Parts of paths that credentials lie in.
+#: Parts of paths where credentials are stored.
 _SENSITIVE = CREDENTIAL_PLACES | SSH_KEYS | CREDENTIAL_FILES | {"shadow", "gshadow", "environ"}
 _WRAPPERS = frozenset(
     ("env", "nice", "nohup", "timeout", "time", "stdbuf", "xargs", "sudo", "doas", "setsid", "ionice", "command")
@@ -82,17 +82,16 @@ _INTERPRETERS = frozenset(("python", "python3"))
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "eval"))
 _DELETING_FLAGS = frozenset("rRf")
 
-#: Wrappers and interpreters in front of each other.
+#: Maximum chain of wrappers and interpreters.
 _MOST_PROGRAMS = 16
 
 Classify = Callable[[tuple[str, ...]], Iterable[str]]
 
 
 def classify(argv: Sequence[str]) -> frozenset[CommandClass]:
-    """The classes that the words of a command tell; *read-only* alone where they tell nothing.
+    """Return the classes that a command's words imply; *read-only* alone when they imply none.
 
-    The program counts by its name, whatever folder it lies in. A wrapper (``env``, ``nice``, ``python -m``) or a shell's inline
-    script hides nothing.
+    Only the program's base name is used. Wrappers (``env``, ``nice``, ``python -m``) and inline shell scripts are searched too.
     """
     words = [PurePosixPath(word).name or word for word in argv]
     found: set[CommandClass] = set()
@@ -100,7 +99,7 @@ def classify(argv: Sequence[str]) -> frozenset[CommandClass]:
         found.add(_CREDENTIALS)
     programs_named = tuple(islice(_programs(words), _MOST_PROGRAMS + 1))
     if len(programs_named) > _MOST_PROGRAMS:
-        return frozenset(CommandClass)  # no author writes that; each would be looked at with all that follows it
+        return frozenset(CommandClass)  # not a real command; parsing each word's rest would cost too much
     for start in programs_named:
         program, rest = words[start], words[start + 1 :]
         found.update(kind for kind, programs in _PROGRAMS.items() if program in programs.split())
@@ -119,7 +118,7 @@ def classify(argv: Sequence[str]) -> frozenset[CommandClass]:
 
 
 def _programs(words: Sequence[str]) -> Iterator[int]:
-    """Where programs are named: the first word, and what wrappers and interpreters are told to start."""
+    """Yield the indexes of program names: the first word, and programs that wrappers and interpreters start."""
     at = 0
     while at < len(words):
         yield at
@@ -134,7 +133,7 @@ def _programs(words: Sequence[str]) -> Iterator[int]:
 
 
 def _commands_of(words: Sequence[str]) -> Iterator[list[str]]:
-    """What a shell's words hold when each is read as a script: its commands, roughly; too many rather than too few."""
+    """Yield the commands inside a shell's words, each read as a script. An approximation: too many rather than too few."""
     for word in words:
         if not word.startswith("-"):
             yield from (part.split() for part in re.split(r"[;&|\n(){}`'\"]+|\$\(", word))  # noqa: TID251 - linear: each try ends where the next one begins
@@ -147,6 +146,6 @@ def _deletes_much(word: str) -> bool:
 
 
 def _runs(run: Sequence[str], program: str, words: Sequence[str]) -> bool:
-    """Whether ``program`` and, in their order, the other words of ``run`` are there."""
+    """Return whether ``program`` and, in order, the other words of ``run`` occur."""
     left = iter(words)
     return program in run[0].split("|") and all(any(word in each.split("|") for word in left) for each in run[1:])

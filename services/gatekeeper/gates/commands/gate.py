@@ -1,7 +1,7 @@
-"""The command gate: argv only, on the allowlist, with listed options, and no word that leads out of the workspace.
+"""The command gate: plain argv only, on the allowlist, with listed options, and no word that leads out of the workspace.
 
-An option that is not listed is refused: abbreviations, clusters with a stranger among them and argument files get nowhere, and
-a tool that learns a new dangerous option tomorrow is not let use it.
+An unlisted option is refused. So abbreviations, clusters with an unknown letter and argument files are refused, and so is a
+dangerous option that a future version of a tool adds.
 """
 
 from __future__ import annotations
@@ -22,19 +22,26 @@ from gatewright.services.gatekeeper.policies.load import Policies
 
 RULE = "command_allowlist"
 TOO_MUCH = "too_many_commands"
-#: More is no contract that anybody wrote, and each command is held against every rule.
+#: No real contract has more commands, and each is compared with every rule.
 MOST_COMMANDS = 256
 MOST_CHARACTERS = 131_072
-#: Commands that a refusal names as allowed.
+#: Maximum number of allowed commands that a refusal lists.
 _MOST_ALIKE = 6
-#: Commands that start each other (``uv run coverage run -m pytest``).
+#: Maximum chain of commands that start each other (``uv run coverage run -m pytest``).
 _MOST_WRAPPERS = 3
 
 
 def judge_commands(
     context: GateContext, tests: Iterable[AcceptanceTest], executors: Iterable[Executor], *, strict: bool
 ) -> None:
-    """Judge every command of a contract; the report names each with its classes."""
+    """Judge every command of a contract and report its classes.
+
+    Args:
+        context: the gate context.
+        tests: the acceptance commands.
+        executors: the executors with their commands.
+        strict: also refuse acceptance commands that prove nothing.
+    """
     report = context.report
     report.checked(RULE, "strict: a test must prove something" if strict else "")
     commands: list[tuple[Use, str]] = [("acceptance", test.cmd) for test in tests]
@@ -58,7 +65,7 @@ def judge_commands(
 
 
 def too_much(commands: Iterable[str]) -> str | None:
-    """Why so many commands, or so long ones, are not looked at one by one; None when they are."""
+    """Return why the commands are too many or too long to judge one by one; None when they are not."""
     sizes = [len(text) for text in commands]
     if len(sizes) > MOST_COMMANDS:
         return f"{len(sizes)} commands; a contract has at most {MOST_COMMANDS}"
@@ -68,20 +75,26 @@ def too_much(commands: Iterable[str]) -> str | None:
 
 
 def classes_of(text: str, rule: CommandRule) -> frozenset[CommandClass]:
-    """The classes of an allowed command: the policy's word on the tool, and what its own words tell."""
+    """Return the classes of an allowed command: the policy's class of the tool, and those its words imply."""
     told = classify(parse_command(text)) - {CommandClass.READ_ONLY}
     return frozenset({rule.kind, *told})
 
 
 def check_command(text: str, use: Use, policies: Policies, *, strict: bool = False) -> CommandRule:
-    """The rule that allows ``text`` for ``use``.
+    """Return the rule that allows ``text`` for ``use``.
 
-    1. The text is a plain argv: no shell syntax.  2. The program is named, and a path only where a rule lists it
-    (``./mvnw``).  3. No forbidden run of words.  4. A rule's prefix matches (the longest wins).  5. Every option is listed.
-    6. No operand and no value leads out of the workspace.  7. With ``strict``, an acceptance command that proves nothing is
-    refused.  What a wrapper starts is judged by 4 to 7 as a command of its own.
+    1. The text is a plain argv: no shell syntax.
+    2. The program is a name; a path only where a rule lists it (``./mvnw``).
+    3. No forbidden sequence of words.
+    4. A rule's prefix matches (the longest wins).
+    5. Every option is listed.
+    6. No operand and no value leads out of the workspace.
+    7. With ``strict``, an acceptance command that proves nothing is refused.
 
-    Raises CommandRefusedError (codes ``command_not_allowed``, ``action_forbidden``).
+    Steps 4 to 7 apply again to a command that a wrapper starts.
+
+    Raises:
+        CommandRefusedError: codes ``command_not_allowed``, ``action_forbidden``.
     """
     argv = parse_command(text)  # 1
     listed = {rule.prefix[0] for rule in policies.allowlist.commands if use in rule.uses}
@@ -95,7 +108,7 @@ def check_command(text: str, use: Use, policies: Policies, *, strict: bool = Fal
 
 
 def _check_words(text: str, argv: tuple[str, ...], use: Use, policies: Policies, *, strict: bool, depth: int) -> CommandRule:
-    """Steps 4 to 7 for a command, or for the one that its wrapper starts (``poetry run pytest``)."""
+    """Apply steps 4 to 7 to a command, or to the command that its wrapper starts (``poetry run pytest``)."""
     plain = ("python", *argv[1:]) if argv[0] == "python3" else argv
     matching = [r for r in policies.allowlist.commands if use in r.uses and plain[: len(r.prefix)] == r.prefix]  # 4
     if not matching:
@@ -112,7 +125,7 @@ def _check_words(text: str, argv: tuple[str, ...], use: Use, policies: Policies,
 
 
 def _listed_alike(argv: tuple[str, ...], use: Use, policies: Policies) -> str:
-    """What to write in place of ``argv``: the rule that differs by an option only, those of its program, or all programs."""
+    """Return suggestions for ``argv``: the rule that differs by an option only, those of its program, or all programs."""
     prefixes = [rule.prefix for rule in policies.allowlist.commands if use in rule.uses and rule.prefix[0] == argv[0]]
     plain = _without_options(argv)
     alike = [each for each in prefixes if len(each) > 1 and plain[: len(names := _without_options(each))] == names]
@@ -132,22 +145,22 @@ def _contains(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
     return any(argv[start : start + len(words)] == words for start in range(len(argv) - len(words) + 1))
 
 
-# Strict acceptance: is a command worth anything as a test? Only what its words tell; not whether a test is good.
-#: A count, or an escape.
+# Strict acceptance: can this command fail at all? Judged by its words alone, not by the quality of the test.
+#: A repetition, or an escape.
 _COUNT = re.compile(r"\\?\{[0-9,]*\\?\}|\\.")  # noqa: TID251 - linear: anchored, and a brace ends each try
-#: What stands before the first character of a bracket expression that may end it.
+#: The part before the first character of a bracket expression that may close it.
 _BRACKET = re.compile(r"\[\^?\]?")  # noqa: TID251 - linear: of a fixed length
-#: What makes the piece before it optional, in both of grep's dialects.
+#: Makes the preceding piece optional, in both dialects of grep.
 _OPTIONAL = re.compile(r"\\?[*?{]")  # noqa: TID251 - linear: of a fixed length
 
 
 def why_nothing(rule: CommandRule, words: CommandWords) -> str:
-    """Why the command would succeed whatever the candidate is like; empty when that cannot be told."""
+    """Return why the command would succeed on any candidate; empty when that is unknown."""
     proof = rule.proof
     if proof.never:
         return "it does nothing"
     if voided := sorted(words.options.intersection(proof.without)):
-        return f"with {', '.join(voided)} it may succeed whatever it finds"
+        return f"with {', '.join(voided)} it may succeed with any result"
     if proof.needs and words.options.isdisjoint(proof.needs):
         return f"without {' or '.join(proof.needs)} it changes files instead of checking them"
     if proof.operands == "some" and not words.operands:
@@ -164,21 +177,21 @@ def why_nothing(rule: CommandRule, words: CommandWords) -> str:
 
 
 def _matches_anything(pattern: str) -> bool:
-    """Whether no letter or digit of ``pattern`` must be there. Not by trying it: hostile patterns take forever."""
+    """Return whether ``pattern`` requires no letter or digit. Decided without matching: hostile patterns never terminate."""
     if re.search(r"\)\\?[*?{]", pattern):  # noqa: TID251 - linear: of a fixed length
         return True
     return not any(piece.isalnum() and not _OPTIONAL.match(pattern, end) for piece, end in _pieces(pattern))
 
 
 def _pieces(pattern: str) -> Iterator[tuple[str, int]]:
-    """A pattern piece by piece, each with its end: a count, an escape, a bracket expression, or one character."""
+    """Yield the pieces of a pattern with their ends: a repetition, an escape, a bracket expression, or one character."""
     at, last_closing = 0, pattern.rfind("]")
     while at < len(pattern):
         found, end = _COUNT.match(pattern, at), at + 1
         bracket = _BRACKET.match(pattern, at)
         if found is not None:
             end = found.end()
-        elif bracket is not None and bracket.end() <= last_closing:  # else it is never closed: a character like another
+        elif bracket is not None and bracket.end() <= last_closing:  # an unclosed bracket is an ordinary character
             end = pattern.index("]", bracket.end()) + 1
         yield pattern[at:end], end
         at = end

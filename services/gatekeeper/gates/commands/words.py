@@ -1,7 +1,6 @@
-"""Reads what follows the prefix of a command rule, option by option, as the tool itself would.
+"""Parser for the words after the prefix of a command rule, option by option, as the tool itself parses them.
 
-Where tools differ in how they read a word, the word is refused: the gate and the tool must never disagree on what is an option,
-what its value, and what an operand.
+Where tools differ in how they parse a word, the word is refused. Gate and tool must agree on options, values and operands.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from dataclasses import dataclass, field
 from gatewright.errors import CommandRefusedError
 from gatewright.services.gatekeeper.policies.commands import CommandRule
 
-#: ``NAME=value`` as a word of its own changes a variable of make, or the environment of what a wrapper starts.
+#: ``NAME=value`` as a separate word sets a variable of make, or the environment of a program that a wrapper starts.
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*[:+?]?=")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
-#: One command of sed that can only edit what it reads: no ``e``, ``r``, ``w``, no second command, no block.
+#: A single sed command that can only edit its input: no ``e``, ``r``, ``w``, no second command, no block.
 _SED = re.compile(  # noqa: TID251 - it refers back; linear, since no piece holds the delimiter
     r"(?:[0-9]+(?:,(?:[0-9]+|\$))?|\$|/[^/\\\n]*/)?(?:[dp]|s([/|#,:@%!])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gIip0-9]*)"
 )
-#: Words that a refusal lists as allowed.
+#: Maximum number of allowed words that a refusal lists.
 _MOST_NAMES = 60
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}")  # noqa: TID251 - linear: anchored, and no repetition can give to the next
 
 
 @dataclass
 class CommandWords:
-    """What a command was given, sorted: names of options, texts (patterns, edits), places, and what follows ``--``.
+    """Parsed words of a command: option names, texts (patterns, edits), paths, and words after ``--``.
 
     ``inner`` is the command that a wrapper starts.
     """
@@ -41,9 +40,10 @@ class CommandWords:
 
 
 def read_words(text: str, rule: CommandRule, words: Sequence[str]) -> CommandWords:
-    """The words of the command ``text`` that follow the prefix of ``rule``.
+    """Parse the words of the command ``text`` after the prefix of ``rule``.
 
-    Raises CommandRefusedError for the first word that is not allowed.
+    Raises:
+        CommandRefusedError: names the first word that is not allowed.
     """
     return _Reader(text, rule).read(words)
 
@@ -78,7 +78,7 @@ class _Reader:
             else:
                 self._found.operands.append(word)
                 if self._rule.first == "script":
-                    # What follows is the script's own, and it runs in the sandbox like the script itself.
+                    # The following words belong to the script, which runs in the same sandbox.
                     self._place(word)
                     for each in left:
                         self._stays_inside(each)
@@ -121,7 +121,7 @@ class _Reader:
         self._found.options.add(known)
 
     def _cluster(self, word: str, left: deque[str]) -> None:
-        """``-qk name`` and ``-kname``: letters one by one, until one takes the rest as its value."""
+        """Parse ``-qk name`` and ``-kname``: letter by letter, until one takes the rest as its value."""
         name, equals, value = word.partition("=")
         if word in self._plain or (name in self._valued and (len(name) > 2 or not equals)):
             if word not in self._plain:
@@ -140,7 +140,10 @@ class _Reader:
             self._found.options.add(letter)
 
     def _next(self, option: str, left: deque[str]) -> str:
-        """The next word as a value. Some tools look for options, argument files and ``--`` among values too: refused."""
+        """Return the next word as a value.
+
+        Refuse options, argument files and ``--``, which some tools find among values too.
+        """
         value = left.popleft() if left else None
         if value is None:
             raise self._refuse(f"{option} lacks its value")
@@ -186,7 +189,7 @@ class _Reader:
             raise self._refuse(f"needs one of {_names(targets)}")
 
     def _allowed_words(self) -> str:
-        """The options to choose from; the first ones where there are many."""
+        """Return the allowed options as text; the first ones where there are many."""
         return f"; allowed are {_names(self._rule.options)}" if self._rule.options else "; it takes no options"
 
     def _first(self, word: str) -> None:
@@ -218,7 +221,7 @@ class _Reader:
 
 
 def _fits(word: str, pattern: str) -> bool:
-    """Whether ``word`` is ``pattern``, in which one ``*`` stands for any characters."""
+    """Return whether ``word`` matches ``pattern``, in which one ``*`` stands for any characters."""
     before, star, after = pattern.partition("*")
     if not star:
         return word == pattern

@@ -1,1 +1,1 @@
-"""Gates on documents: may this request, contract or plan be carried out at all?"""
+"""Gates on documents: may this request, contract or plan be carried out?"""

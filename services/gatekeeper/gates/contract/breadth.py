@@ -1,9 +1,9 @@
 """Breadth review: how much of the repository a contract opens, judged on the baseline's own tree.
 
-What means everything by its spelling never gets here (``gatewright.scope``). What is left is looked up: a name is a whole
-directory when the baseline says so, with or without a dot in it. A directory also counts as opened whole when all that is in
-it is opened entry by entry, two directories or more among them: the same breadth in other words. The root is judged in the same
-way, and opening that is refused in every pack.
+Paths that mean everything by their spelling are refused earlier (``gatewright.scope``). The remaining paths are looked up: a
+name is a whole directory when the baseline has such a directory, with or without a dot in its name. A directory is also opened
+whole when the contract opens all its entries one by one, at least two of them directories. The same applies to the root, and
+every pack refuses to open the root.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from gatewright.services.gatekeeper.policies.packs import PackRules
 
 CODE = "path_too_broad"
 RULE = "breadth"
-#: A submodule is a whole repository: it counts as a directory.
+#: A submodule is a whole repository, so it is treated as a directory.
 DIRECTORIES = frozenset({DIRECTORY, SUBMODULE})
-#: Directories that are looked into for one contract; what lies in more of them is taken for opened whole.
+#: Maximum number of directories read for one contract; further ones are treated as opened whole.
 MOST_LOOKS = 500
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What of a repository a contract opens: the directories of the top level that are opened whole, and whether all is."""
+    """Directories of the top level that a contract opens whole, and whether it opens everything."""
 
     directories: tuple[str, ...]
     everything: bool
@@ -38,9 +38,21 @@ class Opened:
 async def judge_breadth(
     context: GateContext, mirror: Mirror, tree: str, pack: PackRules, paths: Iterable[str], repository: str
 ) -> None:
-    """``tree`` is the baseline's. 1. what is opened  2. what the pack refuses of that, unless an approval rule asks a person.
+    """Judge the breadth of ``paths``.
 
-    Raises GitError.
+    1. Compute what the paths open.
+    2. Refuse what the pack refuses, unless an approval rule asks a person.
+
+    Args:
+        context: the gate context.
+        mirror: mirror of the repository.
+        tree: id of the baseline's tree.
+        pack: rules of the contract's pack.
+        paths: the contract's allowed paths.
+        repository: URL of the repository.
+
+    Raises:
+        GitError: the mirror cannot be read.
     """
     report = context.report
     named = frozenset(path.removesuffix("/") for path in paths)
@@ -56,7 +68,7 @@ async def judge_breadth(
 
 
 async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
-    """What the clean paths ``named`` open of ``tree``."""
+    """Return what the normalised paths ``named`` open in ``tree``."""
     wanted = frozenset(path.encode("utf-8", "surrogatepass") for path in named)
     search = _Search(mirror, wanted, sorted(wanted))
     entries = await search.entries(tree)
@@ -69,7 +81,7 @@ async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
 
 @dataclass
 class _Search:
-    """Goes through the trees that the wanted paths lead to."""
+    """Search through the trees below the contract's paths."""
 
     mirror: Mirror
     wanted: frozenset[bytes]
@@ -77,7 +89,7 @@ class _Search:
     looks: int = 0
 
     async def is_whole(self, path: bytes, node: Node) -> bool:
-        """Whether all of ``path`` is opened: by its own name, or entry by entry."""
+        """Return whether all of ``path`` is opened: by its own name, or entry by entry."""
         if path in self.wanted:
             return True
         below = path + b"/"
@@ -95,13 +107,13 @@ class _Search:
         return True
 
     async def entries(self, tree: str) -> tuple[Node, ...]:
-        """One level of a tree."""
+        """Return one level of a tree."""
         self.looks += 1
         return (await self.mirror.directories([tree]))[tree]
 
 
 def _refuse(context: GateContext, rule: str, what: str, repository: str) -> None:
-    """A violation; where an approval rule asks people about broad scopes, what they are asked."""
+    """Add a violation; where an approval rule covers broad scopes, add a request for approval instead."""
     if context.policies.people.asks("broad_scope", repository):
         context.report.asks("broad_scope", what)
         return

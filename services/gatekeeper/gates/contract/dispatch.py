@@ -1,7 +1,7 @@
-"""Who may give work to whom, and that no agent judges its own work: at the level of contracts, before anything is done.
+"""Dispatch rules on contracts: which role may order work from which, and no agent judges its own work.
 
-The table is policies/roles.json inside the bounds of ``policies/roles.py``. A worker never dispatches; the order of a run goes
-from the PM through the tech lead, whose shards alone reach the workers.
+The table is policies/roles.json within the bounds of ``policies/roles.py``. A worker never dispatches. A run's order passes
+from the PM to the tech lead, and only the tech lead's shards reach the workers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ FORBIDDEN = "dispatch_forbidden"
 
 
 def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
-    """1. who orders is registered  2. may order from that role  3. is another agent  4. hand-overs go one way."""
+    """Judge who orders work from whom.
+
+    1. The ordering agent is registered.
+    2. Its role may order from the assigned role.
+    3. The assigned agent is another agent.
+    4. The handoff chain goes in one direction.
+    """
     report = context.report
     owner, assigned = contract.owner_agent, contract.assigned_agent
     report.checked("dispatch.owner", f"{owner.role} {owner.agent_id!r}")
@@ -36,7 +42,7 @@ def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
 
 
 def judge_order(context: GateContext, contract: TaskContract) -> None:
-    """What starts a run is an order to make a change: reviews and tests are the gatekeeper's to order, on its own candidate."""
+    """Require that an order asks for a change. Only the gatekeeper orders reviews and tests, on its own candidate."""
     report = context.report
     report.checked("dispatch.task_type", contract.task_type)
     if contract.task_type != "IMPLEMENT" or contract.assigned_agent.role not in IMPLEMENTING:
@@ -45,7 +51,7 @@ def judge_order(context: GateContext, contract: TaskContract) -> None:
 
 
 def may_dispatch(context: GateContext, owner: Agent, role: RoleName) -> None:
-    """The table itself."""
+    """Check the dispatch table."""
     report = context.report
     allowed = context.policies.roles.of(owner.role).may_dispatch_to
     report.checked("dispatch.table", f"{owner.role} -> {role}")
@@ -54,7 +60,7 @@ def may_dispatch(context: GateContext, owner: Agent, role: RoleName) -> None:
         report.violate(FORBIDDEN, "dispatch.table", f"{owner.role} -> {role}: a {owner.role} gives work to {whom}")
 
 
-#: The one way that work goes (specification 7). Roles of one rank may follow each other.
+#: Order of roles in a handoff chain (specification 7). Roles of one rank may follow each other.
 _RANKS: dict[RoleName, int] = {
     "PM": 0,
     "TECH_LEAD": 1,
@@ -68,7 +74,7 @@ _RANKS: dict[RoleName, int] = {
 
 
 def _judge_chain(chain: HandoffChain, assigned: RoleName, report: GateReportBuilder) -> None:
-    """No way back (a reviewer hands nothing on to a worker), no agent twice, not too long, and about this task."""
+    """Check a handoff chain: no step back (such as reviewer to worker), no agent twice, not too long, and about this task."""
     roles = chain.roles
     report.checked("handoff_chain", " -> ".join(roles))
     if len(set(roles)) != len(roles):
@@ -77,6 +83,6 @@ def _judge_chain(chain: HandoffChain, assigned: RoleName, report: GateReportBuil
         if _RANKS[taker] < _RANKS[giver]:
             report.violate(FORBIDDEN, "handoff_chain", f"{giver} -> {taker}: work does not go back")
     if chain.max_handoffs is not None and len(roles) - 1 > chain.max_handoffs:
-        report.violate(FORBIDDEN, "handoff_chain", f"{len(roles) - 1} hand-overs, {chain.max_handoffs} allowed")
+        report.violate(FORBIDDEN, "handoff_chain", f"{len(roles) - 1} handoffs, {chain.max_handoffs} allowed")
     if chain.enabled and roles and assigned not in roles:
         report.violate(FORBIDDEN, "handoff_chain", f"the {assigned} who has the task is not in it")

@@ -1,7 +1,7 @@
 """The contract's own ``forbidden_actions``: a contract may forbid more than the policy, never less.
 
-An action is a run of words that no command may contain (``git push``), or ``edit PATH``: no change may touch that path. Words
-that name nothing of either kind forbid nothing, and the report lists the actions so that a reader sees it.
+An action is a sequence of words that no command may contain (``git push``), or ``edit PATH``: no change may touch that path.
+Words of neither kind forbid nothing; the report lists all actions so that a reader notices.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from gatewright.worker_role import ways
 CODE = "action_forbidden"
 RULE = "contract.forbidden_actions"
 EDIT = "edit"
-#: More than this is no list that anybody wrote, and each is looked for in each command.
+#: No real list has more actions, and each is searched for in each command.
 MOST_ACTIONS = 64
 LONGEST_ACTION = 1024
 
 
 def judge_forbidden_commands(context: GateContext, contract: TaskContract) -> None:
-    """No acceptance or executor command contains what the contract forbids. What is no plain argv is refused elsewhere."""
+    """Refuse acceptance and executor commands that contain a forbidden action.
+
+    The command gate refuses what is no plain argv.
+    """
     report = context.report
     report.checked(RULE, ", ".join(contract.forbidden_actions))
     if len(contract.forbidden_actions) > MOST_ACTIONS:
@@ -55,9 +58,9 @@ def judge_forbidden_commands(context: GateContext, contract: TaskContract) -> No
 
 
 def judge_forbidden_edits(context: ChangeContext, changes: Iterable[TreeChange]) -> None:
-    """No change touches a path that the contract forbids to edit: a name, anywhere, or a whole path."""
+    """Refuse changes of a path that the contract forbids to edit: a name at any depth, or a full path."""
     report, contract = context.report, context.contract
-    # Longer ones have been refused before anything was changed.
+    # Longer lists are refused before anything is changed.
     all_words = (words_of(action) for action in contract.forbidden_actions[:MOST_ACTIONS] if len(action) <= LONGEST_ACTION)
     edits = [words[1] for words in all_words if len(words) == 2 and words[0] == EDIT]
     wanted = {path.strip("/").lower().encode("utf-8", "surrogatepass") for path in edits}
@@ -73,7 +76,7 @@ def judge_forbidden_edits(context: ChangeContext, changes: Iterable[TreeChange])
 
 
 def words_of(action: str) -> tuple[str, ...]:
-    """The words of an action; one that is not quoted well is taken word by word."""
+    """Split an action into words; on bad quoting, at white space."""
     try:
         return tuple(shlex.split(action))
     except ValueError:
@@ -81,15 +84,15 @@ def words_of(action: str) -> tuple[str, ...]:
 
 
 def contains(argv: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether ``argv`` holds ``words``: programs by their last part, short options in any order and grouping."""
+    """Return whether ``argv`` contains ``words``. Programs match by base name, short options in any order and grouping."""
     if not words:
         return False
     program, wanted = _program(words[0]), [word for word in words[1:] if not word.startswith("-")]
     options = [word for word in words[1:] if word.startswith("-")]
     short = {letter for option in options if _is_short(option) for letter in option[1:]}
     long = {option for option in options if not _is_short(option)}
-    # From the end, so that what follows a program is known when the program comes: forbidden options anywhere, and first of
-    # the plain words the forbidden ones.
+    # Backwards, so that the words after a program are known when the program is reached: forbidden options in any place, and
+    # the forbidden plain words first.
     plain: deque[str] = deque(maxlen=len(wanted))
     for word in reversed(argv):
         if _program(word) == program and not short and not long and list(plain) == wanted:

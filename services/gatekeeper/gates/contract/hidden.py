@@ -1,4 +1,4 @@
-"""Acceptance checks that the makers of a change do not see: named apart from the others, and files that only they are shown."""
+"""Hidden acceptance checks: commands and files that the makers of a change never see."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ INVALID: Final = "hidden_acceptance_invalid"
 
 
 def judge_hidden(context: GateContext, tests: Sequence[AcceptanceTest], artifacts: Sequence[Artifact]) -> None:
-    """1. one test is visible  2. no name is shared with a visible one, for by it they are told apart in a report
-    3. files only for tests that use them, not too many, at paths that a tree may hold, one at each.
+    """Judge the hidden tests and their files.
 
-    A hidden file may stand in the place of any other: it is never landed, and proves nothing for the visible tests.
+    1. At least one test is visible.
+    2. No hidden test shares its name with a visible one, since reports distinguish them by name.
+    3. Files exist only for hidden tests, not too many, at legal and distinct paths.
+
+    A hidden file may replace any other file: it never lands and proves nothing for the visible tests.
     """
     hidden, files, report = hidden_tests(tests), hidden_files(artifacts), context.report
     if not hidden and not files:
         return
     report.checked(RULE, f"{len(hidden)} hidden check(s), {len(files)} file(s)")
     if len(hidden) == len(tests):  # 1
-        report.violate(INVALID, RULE, "every test is hidden; who makes the change is told one at least")
+        report.violate(INVALID, RULE, "every test is hidden; at least one must be visible to the maker of the change")
     names = {test.name for test in tests if not test.hidden}
     for test in hidden:  # 2
         if test.name in names:

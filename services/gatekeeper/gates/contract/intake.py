@@ -1,4 +1,4 @@
-"""The intake gate: a document from outside becomes a run only with its baseline, its id and its artifacts pinned."""
+"""The intake gate: a document from outside becomes a run only with pinned baseline, id and artifacts."""
 
 from __future__ import annotations
 
@@ -31,19 +31,23 @@ from gatewright.services.gatekeeper.gates.landing.landing import judge_target
 async def judge_intake(
     context: GateContext, document: RunRequest | TaskContract, mirrors: Mirrors, publisher: str
 ) -> tuple[RunRequest | TaskContract, str, str]:
-    """Judge ``document`` and pin it: returns it with the baseline's commit and tree (empty where it could not be resolved).
+    """Judge ``document`` and pin it.
 
-    1. artifacts are taken from the document or from what ``publisher`` uploaded, checked against their digest, and stored
-    where no publisher writes  2. policy
-    3. only then is the repository asked: nothing is fetched for a document that is refused anyway  4. whether the change could
-    land on its target  5. breadth, on the baseline  6. what commands are shown besides, files and an environment, is
-    nothing that the repository tracks.
-    What is returned is what was judged: permissions are the granted ones.
+    1. Artifacts come from the document or from uploads of ``publisher``. They are checked against their digest and stored where
+       no publisher can write.
+    2. The policy gate's rules.
+    3. Only then is the repository fetched: a refused document causes no fetch.
+    4. The change could land on its target.
+    5. Breadth, on the baseline.
+    6. Provided files and the environment replace nothing that the repository tracks.
+
+    Returns:
+        The document as judged, with the granted permissions, and the commit and tree of its baseline (empty when unresolved).
     """
     if isinstance(document, RunRequest):
         given = refuse_given_memory(context, document.artifacts)
         request = replace(document, artifacts=await _artifacts(context, given, publisher))
-        await asyncio.to_thread(judge_request, context, request)  # a large one must not hold up the others
+        await asyncio.to_thread(judge_request, context, request)  # a large request must not block other inputs
         baseline = _Baseline(
             request.repository,
             request.baseline_ref,
@@ -84,7 +88,7 @@ async def judge_intake(
 
 @dataclass(frozen=True)
 class _Baseline:
-    """What a document says about where its change begins, how much it opens there, and what its commands are to see."""
+    """Baseline of a document, the breadth that the document opens there, and the files that its commands see."""
 
     repository: Repository | None
     ref: str
@@ -138,7 +142,7 @@ async def _pin(context: GateContext, baseline: _Baseline, mirrors: Mirrors) -> t
         await judge_breadth(context, mirror, tree, pack, baseline.paths, repository.url)
         await judge_tracked(context, baseline.artifacts, mirror, tree)
         if baseline.environment is not None:
-            # What this host can tell; the roles that show it look on theirs.
+            # As this host can check; the roles that expose the environment check it on theirs.
             report.checked("environment", baseline.environment.prefix)
             await refuse_tracked_environment(Path(baseline.environment.prefix), mirror, tree)
     except DeniedError as error:

@@ -1,4 +1,4 @@
-"""What a run is told of earlier ones on its repository: an artifact that the gatekeeper alone gives."""
+"""Memory of earlier runs on a repository, as an artifact that only the gatekeeper can provide."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ GIVEN: Final = "memory_given"
 
 
 class RunMemories(Protocol):
-    """The entries of sealed runs, by repository and publisher."""
+    """Memory entries of sealed runs, by repository and publisher."""
 
     async def entries(self, repository_key: str, publisher: str) -> Sequence[MemoryEntry]:
-        """Those of one publisher on one repository. Raises UnavailableError while the ledger is still being read."""
+        """Return the entries of one publisher on one repository.
+
+        Raises:
+            UnavailableError: the ledger is still being read.
+        """
 
     def note(self, run: Run) -> None:
-        """A run that has just been sealed here."""
+        """Add a run that this gatekeeper has just sealed."""
 
 
 def refuse_given_memory(context: GateContext, artifacts: Sequence[Artifact]) -> tuple[Artifact, ...]:
-    """``artifacts`` without a memory: one that comes from outside is made up, and refused."""
+    """Refuse memory artifacts from outside, which are forgeries. Return the other ``artifacts``."""
     kept = without_memory(artifacts)
     if len(kept) != len(artifacts):
         context.report.violate(GIVEN, RULE, f"an input artifact is called {MEMORY}, which the gatekeeper alone gives")
@@ -41,7 +45,11 @@ def refuse_given_memory(context: GateContext, artifacts: Sequence[Artifact]) -> 
 async def give_memory(
     context: GateContext, document: RunRequest | TaskContract, repository_key: str, publisher: str, memories: RunMemories | None
 ) -> RunRequest | TaskContract:
-    """``document`` with what its run is told of earlier ones, stored and named by digest; as it is where that is nothing."""
+    """Add the memory of earlier runs to ``document``, stored and named by digest.
+
+    Returns:
+        ``document`` unchanged when there is no memory.
+    """
     bounds = context.policies.memory
     if bounds is None or memories is None or not context.report.clean or not repository_key:
         return document

@@ -1,4 +1,4 @@
-"""What a policy pack demands of the contract itself and of the change; breadth and permissions are judged elsewhere."""
+"""Requirements of a policy pack on the contract and the change; other modules judge breadth and permissions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gatewright.rules.reports.proof import Testing
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.packs import PackRules
 
-#: What a pack asks of acceptance commands, in words.
+#: Requirement of a pack on acceptance commands, as text.
 _TESTING: Final[Mapping[Testing, str]] = {
-    "recorded": "what acceptance commands prove is recorded; docs/testing.md tells what can be shown",
-    "proved": "one acceptance command at least must be shown to test; docs/testing.md tells what can be shown",
+    "recorded": "what acceptance commands prove is recorded; docs/testing.md lists what can be proved",
+    "proved": "at least one acceptance command must be proved to test; docs/testing.md lists what can be proved",
 }
 _JUDGING: Final[Mapping[Judging, str]] = {
     "together": "one candidate is reviewed and tested at the same time",
@@ -22,7 +22,11 @@ _JUDGING: Final[Mapping[Judging, str]] = {
 
 
 def judge_pack(context: GateContext, name: PolicyPack, repository: Repository | None, retry: TimeoutRetry | None) -> PackRules:
-    """The pack, once what it says about landing and retries has been checked."""
+    """Check the pack's rules about landing and retries.
+
+    Returns:
+        The rules of the pack.
+    """
     report = context.report
     pack = context.policies.packs.pack(name)
     rule = f"policy_pack.{name}"
@@ -46,13 +50,13 @@ def _mutation(pack: PackRules) -> str:
     rules = pack.mutation
     if rules is None:
         return "no mutants are tried"
-    asked = "survivors are said" if rules.must_kill is None else f"tests have to notice {rules.must_kill:.0%} of them"
+    asked = "survivors are reported" if rules.must_kill is None else f"tests have to notice {rules.must_kill:.0%} of them"
     long = f"at least {rules.least_seconds:g} s and else {rules.time_share:.0%} of the tests' time"
     return f"at most {rules.most_mutants} mutants of the change are tried, for {long}; {asked}"
 
 
 def judge_pack_diff(context: ChangeContext, changed_files: int) -> None:
-    """The size that the pack allows a whole change to have."""
+    """Check that the whole change is no larger than the pack allows."""
     report, policies = context.report, context.policies
     name = context.contract.policy_pack or policies.packs.default
     most = policies.packs.pack(name).max_changed_files

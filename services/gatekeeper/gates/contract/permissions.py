@@ -1,8 +1,8 @@
-"""Permissions: what a contract asks for, against what its role may have (specification 6.1.2; 8, mechanism 5).
+"""Permissions: a contract's requested permissions, compared with those of its role (specification 6.1.2; 8, mechanism 5).
 
-A contract from outside that asks for more gets less, and the report says so: nothing is lost but a wish, and the task that is
-dispatched carries what was granted. Refused, whatever the pack: what would switch the sandbox off, a tool that is not on the
-allowlist, and a wider wish of our own roles, who have no business to wish.
+A contract from outside that requests more gets less, and the report lists the difference; the dispatched task carries the
+granted permissions. Every pack refuses requests that would disable the sandbox, tools that are not on the allowlist, and wider
+requests from Gatewright's own roles.
 """
 
 from __future__ import annotations
@@ -25,11 +25,16 @@ FULL_ACCESS = "danger_full_access"
 
 
 def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRules, *, from_outside: bool) -> TaskContract:
-    """The contract as it may be carried out: permissions narrowed to what the role has, in every place that states them.
+    """Narrow the contract's permissions to those of its role, in every place that states them.
 
-    1. the role is registered  2. each permission is the narrower of asked, registered and the pack's; a shell that wants
-    approvals is for a contract whose requester gives them, where the role's policy lets it  3. MCP tools are on the role's
-    allowlist, in all three places  4. the approval policy that follows is recorded.
+    1. The role is registered.
+    2. Each permission is the narrowest of requested, registered and the pack's. A shell with approvals requires a contract
+       whose requester answers them, and a role policy that permits it.
+    3. MCP tools are on the role's allowlist, in all three places.
+    4. The resulting approval policy is recorded.
+
+    Returns:
+        The contract with the granted permissions.
     """
     report, policies = context.report, context.policies
     agent = contract.assigned_agent
@@ -58,7 +63,7 @@ def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRu
 
 
 def narrow_permissions(contract: TaskContract, granted: ToolPermissions) -> TaskContract:
-    """The contract with the granted permissions; what was asked is kept beside them where it was more."""
+    """Return the contract with the granted permissions, and the requested ones beside them where they were wider."""
     role, asked = contract.role_contract, contract.tool_permissions
     if role is not None:
         view = RolePermissions(filesystem=granted.filesystem, shell=granted.shell, network=granted.network)
@@ -69,7 +74,7 @@ def narrow_permissions(contract: TaskContract, granted: ToolPermissions) -> Task
 
 
 def judge_full_access(context: GateContext, contract: TaskContract) -> None:
-    """Nothing that an agent's tool may read as "no sandbox" or "no approvals" is let through, wherever it hides."""
+    """Refuse everything that an agent's tool may interpret as "no sandbox" or "no approvals", in any field."""
     report = context.report
     report.checked(FULL_ACCESS, "never")
     for place, words in (*_contract_words(contract), *_executor_words(ways(contract))):
@@ -78,7 +83,7 @@ def judge_full_access(context: GateContext, contract: TaskContract) -> None:
 
 
 def judge_executor_access(context: GateContext, executors: Iterable[Executor]) -> None:
-    """The same for what a request has already."""
+    """Apply the rule of ``judge_full_access`` to the executors of a request."""
     report = context.report
     report.checked(FULL_ACCESS, "never")
     for place, words in _executor_words(executors):

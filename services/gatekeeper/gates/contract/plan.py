@@ -1,4 +1,4 @@
-"""The plan gate: shards are disjoint, inside the contract, and change nothing that the contract fixed (specification 7, S1)."""
+"""The plan gate: shards are disjoint, inside the contract, and change no fixed field of it (specification 7, S1)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,16 @@ RULES = (
 
 
 def judge_plan(context: GateContext, contract: TaskContract, plan: Plan) -> None:
-    """0. planned by a tech lead, for its workers  1. ids are the run's own  2. nothing but paths and ids differs
-    3. inside the contract  4. disjoint  5. batches  6. one part, where there are candidates; no more parts than allowed."""
+    """Judge a plan.
+
+    0. A tech lead planned it, for its workers.
+    1. Ids belong to the run.
+    2. Only paths and ids differ from the contract.
+    3. Shards are inside the contract.
+    4. Shards are disjoint.
+    5. Batches are complete and in order.
+    6. One shard per candidate; no more shards than allowed.
+    """
     report = context.report
     for rule in RULES:
         report.checked(rule)
@@ -37,7 +45,7 @@ def _planner(context: GateContext, plan: Plan) -> None:
 
 
 def _judge_dispatch(context: GateContext, shard: TaskContract, plan: Plan) -> None:
-    """The tech lead who planned gives the work out itself, to a registered worker that is another agent."""
+    """Check that the planning tech lead itself orders the work, from a registered worker that is another agent."""
     report, policies = context.report, context.policies
     owner, assigned = shard.owner_agent, shard.assigned_agent
     if (owner.role, owner.agent_id) != (plan.producer.role, plan.producer.agent_id):

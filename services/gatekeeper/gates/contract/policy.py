@@ -1,7 +1,7 @@
-"""The policy gate: may this contract be carried out at all? Judged first (specification 8, mechanism 5).
+"""The policy gate: may this contract be carried out? Judged first (specification 8, mechanism 5).
 
-The order of the rules is the order of the report. What a rule says stands in its own module: permissions, dispatch, packs,
-forbidden actions, the organisation's rules; and breadth, which needs the baseline and comes after it.
+The order of the rules is the order of the report. Each group of rules has its own module: permissions, dispatch, packs,
+forbidden actions, organisation rules. Breadth needs the baseline and follows later.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LANDABLE = "refs/heads/"
 
 
 def judge_request(context: GateContext, request: RunRequest) -> None:
-    """What of a request can be judged before the pm has compiled it; what is missing is the pm's to name."""
+    """Judge what can be judged of a request before the pm compiles it. The pm reports what is missing."""
     judge_executor_access(context, ways(request))
     _paths(context, request.allowed_paths)
     pack = judge_pack(context, request.policy_pack, request.repository, request.timeout_retry)
@@ -58,10 +58,16 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
 
 
 def judge_contract(context: GateContext, contract: TaskContract, *, from_outside: bool = True) -> TaskContract:
-    """Every rule of the policy gate but breadth, on a whole contract.
+    """Apply every rule of the policy gate except breadth to a whole contract.
 
-    Returns the contract as it may be carried out: what comes from outside may ask for more than its role has, and gets less.
-    What one of our own roles has written must be right as it is.
+    Args:
+        context: the gate context.
+        contract: the contract.
+        from_outside: a contract from outside may request more permissions than its role has, and gets less. A contract that one
+            of Gatewright's roles wrote must be correct as it is.
+
+    Returns:
+        The contract with the granted permissions.
     """
     report, policies = context.report, context.policies
     name: PolicyPack = contract.policy_pack or policies.packs.default
@@ -72,7 +78,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     judge_commands(context, contract.acceptance_tests, ways(contract), strict=strict)
     judge_forbidden_commands(context, contract)
     if not ways(contract):
-        report.violate("executor_missing", "executor", "the contract does not say how the change is made")
+        report.violate("executor_missing", "executor", "the contract does not state how the change is made")
     _ways(context, contract, contract.inputs.artifacts)
     judge_provided(context, contract.inputs.artifacts, contract.scope)
     judge_hidden(context, contract.acceptance_tests, contract.inputs.artifacts)
@@ -92,19 +98,19 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
 
 
 def judge_compiled(context: GateContext, contract: TaskContract, request: RunRequest, baseline: str) -> None:
-    """The pm may not order anything that the request did not say: what can be compared is compared."""
+    """Check that the pm ordered nothing beyond the request, for every field that can be compared."""
     report = context.report
     report.checked("request", "the contract is the request's")
     for name in differences(contract, request, baseline, report.run_id):
         report.violate("contract_differs", "request", f"the compiled contract's {name} is not the request's")
-    # A proposal may have filled in what the language is told from; what the contract says is what counts then.
+    # A proposal may have added the fields that the language is derived from; the contract's values apply.
     whole = replace(request, acceptance_tests=contract.acceptance_tests, executor=contract.executor)
     if contract.environment_profile != chosen_profile(whole, context.policies.environments):
         report.violate("contract_differs", "environments", "the environment_profile is not that of environments.json")
 
 
 def judge_form(context: GateContext, contract: TaskContract) -> None:
-    """What the pm fills alike in every contract is filled so."""
+    """Check the fields that the pm fills with the same values in every contract."""
     for name in unlike_compiled(contract, context.report.run_id):
         context.report.violate("contract_differs", "request", f"the compiled contract's {name} is not what the pm may give it")
 
@@ -124,7 +130,7 @@ def _paths(context: GateContext, paths: Iterable[str]) -> None:
 
 
 def _is_sacred(path: str, policies: Policies) -> bool:
-    """Whether nothing that ``path`` may turn out to be, a file or a folder, can be opened."""
+    """Return whether ``path`` is sacred in both readings, as a file and as a folder."""
     forms = (path, f"{path}/-")
     return not policies.content_decides(path.encode()) and all(
         any(kind.name == "sacred" for kind in policies.path_classes(form.encode())) for form in forms
@@ -132,7 +138,7 @@ def _is_sacred(path: str, policies: Policies) -> bool:
 
 
 def _ways(context: GateContext, order: RunRequest | TaskContract, artifacts: Sequence[Artifact]) -> None:
-    """Every executor of the order; and that candidates stand in the place of one, and each makes the whole change."""
+    """Judge every executor of the order. With candidates, each replaces the single executor and makes the whole change."""
     report = context.report
     if order.candidates is not None:
         report.checked("candidates", f"{len(order.candidates)}, of which one lands")
@@ -159,7 +165,7 @@ def _artifacts(report: GateReportBuilder, executor: Executor, artifacts: Iterabl
 def _repository(report: GateReportBuilder, repository: Repository | None) -> None:
     report.checked("repository", repository.landing if repository is not None else "")
     if repository is None:
-        report.violate("repository_missing", "repository", "the contract does not say which repository it is about")
+        report.violate("repository_missing", "repository", "the contract does not name its repository")
     elif holds_credentials(repository.url):
         report.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
     elif repository.landing == "target" and not _landable(repository.target_ref or ""):
@@ -167,17 +173,19 @@ def _repository(report: GateReportBuilder, repository: Repository | None) -> Non
 
 
 def _landable(ref: str) -> bool:
-    """Whether it is the well-formed name of a branch; whether there is one, the baseline's repository must tell."""
+    """Return whether ``ref`` is a well-formed branch name. Its existence is checked on the baseline's repository."""
     try:
         return check_landing_ref(ref).startswith(LANDABLE)
     except MalformedError:
         return False
 
 
-# Whether the agent and the model that a contract names are ones of the operator's policies, and may be used by the
-# worker.
+# The agent and the model that a contract names must be in the operator's policies and permitted for the worker.
 def judge_asked(context: GateContext, executor: Executor, budget: Budget | None) -> None:
-    """Violations: ``agent_unknown``, ``executor_contradicts``, and those of ``ModelsPolicy.grant``."""
+    """Judge the agent and model that an executor names.
+
+    Violations: ``agent_unknown``, ``executor_contradicts``, and those of ``ModelsPolicy.grant``.
+    """
     report, policies = context.report, context.policies
     if not EXECUTOR_KINDS[executor.kind].asked_anew or (executor.kind == "model" and executor.agent is not None):
         named = executor.agent or (executor.model if not EXECUTOR_KINDS[executor.kind].asked_anew else None)
@@ -185,7 +193,7 @@ def judge_asked(context: GateContext, executor: Executor, budget: Budget | None)
             report.violate("executor_contradicts", "executor", f"a {executor.kind} executor has no use for {named}")
             return
     if executor.fallback and executor.model is None:
-        report.violate("executor_contradicts", "executor", "fallback says what may answer for a named model, and none is named")
+        report.violate("executor_contradicts", "executor", "fallback requires a named model, and none is named")
         return
     if not EXECUTOR_KINDS[executor.kind].asked_anew:
         return

@@ -1,4 +1,4 @@
-"""Whether there is a pool of processes that can do what the contract needs: asked at intake, before anything is begun."""
+"""Pool selection: at intake, before any work, a pool must exist whose processes can do what the contract needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatewright.services.gatekeeper.policies.pools import POOLED_ROLES, RunNeeds
 
 
 def judge_pools(context: GateContext, order: RunRequest | TaskContract) -> None:
-    """One rule for each role that has pools, with the one that is taken; whether it has a process now is not asked."""
+    """Record the pool of each role that has pools. Whether the pool has a running process is not checked."""
     report, policies = context.report, context.policies
     needs = RunNeeds.of(order, policies.environments)
     for role in POOLED_ROLES:

@@ -1,6 +1,6 @@
-"""What a publisher may have commands shown beside the repository's files: nothing protected that the contract does not open.
+"""Files that a publisher provides to commands beside the repository: none of a protected class that the contract does not open.
 
-A provided file never lands, but a test configuration that commands are shown decides what they prove as one that does.
+A provided file never lands. But a provided test configuration decides what tests prove, just as a landed one does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ RULE = "provided_files"
 
 
 def judge_provided(context: GateContext, artifacts: Sequence[Artifact], opened: Scope | None) -> None:
-    """1. not too many  2. paths that a tree may hold  3. of no protected class, but what the contract opens by name."""
+    """Judge the provided files.
+
+    1. Not too many.
+    2. Paths are legal in a tree.
+    3. None is of a protected class, unless the contract opens it by name.
+    """
     files = provided(artifacts)
     if not files:
         return
@@ -42,7 +47,7 @@ def judge_provided(context: GateContext, artifacts: Sequence[Artifact], opened: 
 
 
 async def judge_tracked(context: GateContext, artifacts: Sequence[Artifact], mirror: Mirror, baseline: str) -> None:
-    """No file stands in the place of one that the baseline tracks."""
+    """Refuse provided files at paths that the baseline tracks."""
     wanted = tuple(path_of(file) for file in provided(artifacts))
     for entry in await mirror.files(baseline, wanted) if wanted else ():
         words = f"{display(entry.path)} is provided, and the baseline tracks it"

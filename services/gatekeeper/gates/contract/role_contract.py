@@ -1,4 +1,4 @@
-"""The resolved role of a contract and the schema of its answer: both only repeat what is fixed elsewhere, and may not drift.
+"""The resolved role of a contract and the schema of its answer: both repeat facts fixed elsewhere and must agree with them.
 
 Specification 6.1.3 and 6.1.4.
 """
@@ -18,7 +18,7 @@ from gatewright.services.gatekeeper.policies.roles import OUTPUT_SCHEMAS, TASKS
 
 
 def judge_role_contract(context: GateContext, contract: TaskContract) -> None:
-    """The resolved view agrees with the fields that it resolves; every field that does not is named."""
+    """Check that the resolved role agrees with the fields that it resolves; report every field that differs."""
     role = contract.role_contract
     if role is None:
         return
@@ -26,7 +26,7 @@ def judge_role_contract(context: GateContext, contract: TaskContract) -> None:
         rule = f"role_contract.{field}"
         context.report.checked(rule)
         if resolved != authoritative:
-            context.report.violate("role_contract_drift", rule, f"says {resolved!r}, the contract says {authoritative!r}")
+            context.report.violate("role_contract_drift", rule, f"is {resolved!r}, but the contract has {authoritative!r}")
 
 
 def _pairs(contract: TaskContract, role: RoleContract) -> Iterator[tuple[str, object, object]]:
@@ -42,12 +42,12 @@ def _pairs(contract: TaskContract, role: RoleContract) -> Iterator[tuple[str, ob
     yield "runtime_binding.provider", role.runtime_binding.provider, options.provider
     yield "handoff.eligible", role.handoff.eligible, chain.enabled
     yield "handoff.chain_roles", role.handoff.chain_roles, chain.roles
-    # Unstated or zero on either side is no statement to drift from.
+    # Zero or unset on either side cannot disagree.
     yield "handoff.max_handoffs", role.handoff.max_handoffs or chain.max_handoffs or 0, chain.max_handoffs or 0
 
 
 def judge_output_schema(context: GateContext, contract: TaskContract) -> None:
-    """Which schema the answer must have: fixed by the role, recorded with its digest."""
+    """Record the schema of the answer, which the role fixes, with its digest."""
     report = context.report
     role, kind = contract.assigned_agent.role, contract.task_type
     if TASKS.get(role) != kind:
@@ -58,9 +58,9 @@ def judge_output_schema(context: GateContext, contract: TaskContract) -> None:
 
 
 def bound_schema(context: GateContext, artifact: Artifact, assigned: RoleName) -> bytes | None:
-    """The schema that an ``output_schema`` or ``output_schema.<role>`` artifact binds, when it is the one that the role has.
+    """Return the schema that an ``output_schema`` or ``output_schema.<role>`` artifact binds, if it is the role's own schema.
 
-    Its ``uri`` is a path of ours, ``schemas/<name>.json``: it is never fetched.
+    Its ``uri`` is a path of the product, ``schemas/<name>.json``, and is never fetched.
     """
     report = context.report
     roles = {f"{OUTPUT_SCHEMA}.{role.lower()}": role for role in TASKS} | {OUTPUT_SCHEMA: assigned}
@@ -78,12 +78,12 @@ def bound_schema(context: GateContext, artifact: Artifact, assigned: RoleName) -
 
 
 def is_binding(artifact: Artifact) -> bool:
-    """Whether an input artifact is an output-schema binding and no input."""
+    """Return whether an input artifact binds an output schema instead of providing an input."""
     return artifact.name == OUTPUT_SCHEMA or artifact.name.startswith(f"{OUTPUT_SCHEMA}.")
 
 
 def schema_digest(name: str) -> str:
-    """sha256 of the schema file ``name``, as it is delivered."""
+    """Return the sha256 of the shipped schema file ``name``."""
     return hashlib.sha256(_schema_bytes(name)).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What a run may send to providers of models: the manifests that the plan gate makes, from the mirror and the policies."""
+"""Data that a run may send to model providers: the plan gate builds these manifests from the mirror and the policies."""
 
 from __future__ import annotations
 
@@ -37,11 +37,16 @@ _CONTENTS = frozenset({FILE, EXECUTABLE, SYMLINK})
 async def plan_transfers(
     context: GateContext, run: Run, contract: TaskContract, mirrors: Mirrors, scanner: SecretScanner
 ) -> tuple[TransferManifest, ...]:
-    """One for each role that the policy lets send, and that has models to ask. Empty without a policy of it.
+    """Return one manifest for each role that policy lets send data and that has models to ask; empty without a transfer policy.
 
-    What only the test runner is sent is none of it. Violation: ``transfer_not_approved``, where a person has to approve one
-    and no rule asks. Raises GitError, BusError, ArtifactError, DeniedError (``secret_scan_failed``, and what
-    ``ModelsPolicy.grant`` raises).
+    Data of the test runner alone is excluded. Violation: ``transfer_not_approved``, where a person has to approve a manifest
+    and no rule requests that.
+
+    Raises:
+        GitError: the mirror cannot be read.
+        BusError: the artifact store does not answer.
+        ArtifactError: an artifact cannot be read.
+        DeniedError: the secret scan failed (``secret_scan_failed``), or ``ModelsPolicy.grant`` refuses.
     """
     policy = context.policies.transfers
     if policy is None:
@@ -88,9 +93,9 @@ async def plan_transfers(
 
 
 def _models(context: GateContext, run: Run, contract: TaskContract, role: TransferRole) -> Iterator[str]:
-    """The names of the models that tasks of ``role`` will ask: the first choice, and what may stand in for it.
+    """Yield the names of the models that tasks of ``role`` may call: the first choice and its fallbacks.
 
-    A model that the client cannot ask, because its provider has another API, is none of them.
+    A model that the client cannot call, because its provider has another API, is left out.
     """
     models, pool = context.policies.models, run.pools.get(role)
     if role != "worker":
@@ -104,7 +109,7 @@ def _models(context: GateContext, run: Run, contract: TaskContract, role: Transf
 
 
 def _of_worker(context: GateContext, executor: Executor, pool: str | None) -> Iterator[str]:
-    """The models of one way to make the change. Where no agent is named, each that the operator lists may be chosen."""
+    """Yield the models of one executor. Without a named agent, every agent of the operator may be chosen."""
     models = context.policies.models
     if executor.kind == "model":
         name = executor.model or first_model(models, "worker", pool=pool)
@@ -134,14 +139,14 @@ def _destinations(models: ModelsPolicy, policy: TransfersPolicy, names: Iterable
 
 @dataclass(frozen=True, slots=True)
 class _OrderDocument:
-    """A document of the order: what the manifest says of it, and its bytes."""
+    """A document of the order: its entry in the manifest, and its bytes."""
 
     source: TransferSource
     data: bytes
 
 
 async def _documents(context: GateContext, contract: TaskContract) -> tuple[_OrderDocument, ...]:
-    """The words of the order, and its artifacts, what is told of earlier runs among them."""
+    """Return the texts of the order and its artifacts, including the memory of earlier runs."""
     given = [("spec", contract.inputs.spec.encode())]
     given += [(each.name, await context.artifacts.get_artifact(each.uri)) for each in contract.inputs.artifacts]
     return tuple(
@@ -153,7 +158,7 @@ async def _documents(context: GateContext, contract: TaskContract) -> tuple[_Ord
 
 
 async def _tree(run: Run, mirrors: Mirrors) -> tuple[tuple[TransferSource, ...], tuple[TreeEntry, ...]]:
-    """The whole tree, which an agent can read, and its files."""
+    """Return the whole tree, which an agent can read, and its files."""
     tree = run.accepted.baseline_tree
     if not tree:
         return (), ()
@@ -172,7 +177,7 @@ async def _secrets(
     scanner: SecretScanner,
     limit: int,
 ) -> tuple[int, int]:
-    """How many places look like a secret, and how many bytes were not looked at: those beyond ``limit``."""
+    """Return the number of suspected secrets, and the number of bytes beyond ``limit`` that were not scanned."""
     looked, chosen = [], []
     unscanned = taken = 0
     for document in documents:
@@ -197,7 +202,7 @@ async def _secrets(
 
 
 def _protected_classes(context: GateContext, contract: TaskContract, entries: Iterable[TreeEntry]) -> tuple[str, ...]:
-    """The protected classes of files that the contract lets the task change."""
+    """Return the protected classes of files that the contract allows the task to change."""
     allowed = AllowedPaths(contract.allowed_paths)
     found = {kind.name for entry in entries if allowed.cover(entry.path) for kind in context.policies.path_classes(entry.path)}
     return tuple(sorted(found))

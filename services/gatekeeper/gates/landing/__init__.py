@@ -1,1 +1,1 @@
-"""The last gates of a run: its paths, its definition of done, and the commit on its ref."""
+"""The last gates of a run: path locks, the definition of done, and the commit on the target ref."""

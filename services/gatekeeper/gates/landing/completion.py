@@ -1,7 +1,7 @@
-"""The definition of done: before anything lands, the whole run is held against its contract once more, from its own records.
+"""The definition of done: before landing, the whole run is compared with its contract again, from its own records.
 
-Earlier gates judged each step when it was taken; this one asks whether together they are what was ordered (close-coherence).
-Every rule is named, kept or broken, and becomes a line of the completion report.
+Earlier gates judged each step when it happened. This gate checks that together they are what was ordered (close-coherence).
+Every rule, kept or broken, is a line of the completion report.
 """
 
 from __future__ import annotations
@@ -19,18 +19,26 @@ from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
-#: The run's own reports, by the names that a contract may ask for them.
+#: The run's own reports, by the names that a contract may require them by.
 OWN_REPORTS = frozenset({"review_report", "test_report", "completion_report", "evidence_report"})
 _DOCUMENT_ENDINGS = (".md", ".rst", ".adoc")
 
 
 async def judge_completion(context: ChangeContext, run: Run) -> None:
-    """Whether the run is what its contract ordered.
+    """Check that the run is what its contract ordered.
 
-    1. every shard was done and accepted  2. every changed file has one owner among them, and the contract allows it
-    3. every test that must pass ran on the candidate and passed  4. no violation is open  5. every required output is there
-    6. documents that were asked for were written  7. an audit changes nothing and leaves a report.
-    Raises GitError, ArtifactError, BusError.
+    1. Every shard is done and accepted.
+    2. Every changed file has one owner among them, and the contract allows the change.
+    3. Every required test ran on the candidate and passed.
+    4. No violation is open.
+    5. Every required output exists.
+    6. Required documents were written.
+    7. An audit changes nothing and leaves a report.
+
+    Raises:
+        GitError: the mirror cannot be read.
+        ArtifactError: an artifact cannot be read.
+        BusError: the artifact store does not answer.
     """
     changed = await changed_paths(run, context.artifacts)
     _shards(context.report, run)  # 1
@@ -43,7 +51,12 @@ async def judge_completion(context: ChangeContext, run: Run) -> None:
 
 
 async def changed_paths(run: Run, artifacts: Artifacts) -> tuple[bytes, ...]:
-    """Of the candidate; none before there is one. Raises ArtifactError, BusError."""
+    """Return the changed paths of the candidate; none before there is a candidate.
+
+    Raises:
+        ArtifactError: the list of paths cannot be read.
+        BusError: the artifact store does not answer.
+    """
     if run.candidate is None or not run.candidate.names:
         return ()
     names = await artifacts.get_artifact(run.candidate.names)
@@ -91,7 +104,7 @@ async def _outputs(context: ChangeContext, run: Run, changed: tuple[bytes, ...])
 
 
 async def _place(context: ChangeContext, output: RequiredOutput, run: Run, changed: tuple[bytes, ...]) -> str:
-    """What fixes an output: an artifact's URI, an object id, or a name; empty when it is not there."""
+    """Return the immutable name of an output: an artifact's URI, an object id, or a name; empty when it is missing."""
     contract, artifacts = context.contract, context.artifacts
     match output.type:
         case "patch":
@@ -109,7 +122,7 @@ async def _place(context: ChangeContext, output: RequiredOutput, run: Run, chang
 
 
 def _artifact(name: str, run: Run) -> str:
-    """The URI of an artifact of that name which a task of this attempt handed over; empty for none."""
+    """Return the URI of an artifact with that name from a task of this attempt; empty for none."""
     handed: list[Artifact] = [artifact for task in run.workers() if task.result for artifact in task.result.artifacts]
     handed += run.tests.artifacts if run.tests else ()
     return next((artifact.uri for artifact in handed if artifact.name == name), "")
@@ -126,7 +139,7 @@ async def _json(uri: str, artifacts: Artifacts) -> str:
 
 
 async def _file(name: str, run: Run, mirror: Mirror) -> str:
-    """The object id of a file of the candidate's tree; empty when the name is no path, or nothing lies there."""
+    """Return the object id of a file in the candidate's tree; empty when the path is invalid or missing."""
     if run.candidate is None:
         return ""
     try:
@@ -147,7 +160,7 @@ def _documents(context: ChangeContext, changed: tuple[bytes, ...]) -> None:
 
 
 def is_document(name: str) -> bool:
-    """Whether a required file is a document for people: it has to be written by this run, not only be there."""
+    """Return whether a required file is a document for people: this run must write it, not just find it."""
     return name.startswith(("docs/", "doc/")) or name.lower().endswith(_DOCUMENT_ENDINGS)
 
 

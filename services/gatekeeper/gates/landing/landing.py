@@ -1,4 +1,4 @@
-"""Landing: the candidate becomes a commit on its ref by compare-and-swap, and its tree is compared with the tested one."""
+"""Landing: the candidate becomes a commit on its ref by compare-and-swap, and its tree is compared with the tested tree."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gatewright.run.events import CandidateComposed
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 
-#: Pushes that another gatekeeper's own may get in the way of, and the pause between two of them in seconds.
+#: Push attempts that another gatekeeper's push may disturb, and the pause between two of them in seconds.
 TRIES = 5
 PAUSE = 0.2
-#: Commits on the ref that are looked at for one that this run landed before.
+#: Maximum number of commits searched on the ref for an earlier landing of this run.
 LOOKED_AT = 10_000
 
 _RUN = re.compile(r"^Gatewright-Run: (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
@@ -29,9 +29,9 @@ _RUN = re.compile(r"^Gatewright-Run: (\S+)$", re.MULTILINE)  # noqa: TID251 - li
 
 @dataclass(frozen=True, slots=True)
 class LandingOutcome:
-    """``commit`` is empty where nothing landed, or nothing was to be; ``previous``: what the ref pointed at before.
+    """``commit`` is empty when nothing landed or nothing was to land; ``previous`` is the ref's earlier commit.
 
-    ``found``: it was on the ref already, landed by this run at a time that the ledger does not know of.
+    ``found``: the commit was already on the ref, landed by this run at a time that the ledger does not know.
     """
 
     commit: str = ""
@@ -42,11 +42,18 @@ class LandingOutcome:
 
 
 async def judge_target(context: GateContext, repository: Repository, baseline: str, mirror: Mirror) -> None:
-    """Whether a change of ``baseline`` could land on its target as things are: said before any work is done for it.
+    """Check that a change of ``baseline`` could land on its target now, before any work is done for it.
 
-    1. it has no rule that is not applied here, and may be written into  2. no branch is in the way of a new one  3. the branch
-    to move is there  4. it is at the baseline: what lands moves it from there  5. no worktree has it out. What changes
-    meanwhile is the landing's to find out. Raises GitError.
+    1. Every rule of the repository is supported here, and the repository is writable.
+    2. No existing branch conflicts with the name of a new one.
+    3. The branch to move exists.
+    4. It points to the baseline, from where the landing moves it.
+    5. No worktree has it checked out.
+
+    The landing itself detects later changes.
+
+    Raises:
+        GitError: the repository cannot be read.
     """
     report = context.report
     ref = landing_ref(report.run_id, repository)
@@ -73,7 +80,7 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
 
 
 async def _judge_name(context: GateContext, ref: str, mirror: Mirror) -> None:
-    """A branch that is named like a folder of ``ref``: git keeps the one as a file and the other as a folder."""
+    """Check for a branch that is named like a folder of ``ref``: git stores one as a file and the other as a folder."""
     report = context.report
     report.checked("target.name", ref)
     names = [name for name in folder_names(ref) if name.startswith("refs/heads/")]
@@ -84,10 +91,11 @@ async def _judge_name(context: GateContext, ref: str, mirror: Mirror) -> None:
 
 
 async def land(context: ChangeContext, run: Run) -> LandingOutcome:
-    """Land the candidate. Doing it again gives the same commit and finds it landed: a crash in between is harmless.
+    """Land the candidate.
 
-    A ledger that was brought back from a backup makes another commit of the same tree: the one that this run landed before
-    counts then. Where that has another tree, nothing lands (``landed_before``).
+    Idempotent: a repetition makes the same commit and finds it landed, so a crash in between is harmless. A ledger restored
+    from a backup makes another commit of the same tree; then the commit that this run landed earlier is used. If that has
+    another tree, nothing lands (``landed_before``).
     """
     report, contract, mirror = context.report, context.contract, context.mirror
     candidate, repository = run.candidate, contract.repository
@@ -125,7 +133,11 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
 
 
 async def has_landed(context: ChangeContext, run: Run) -> bool:
-    """Whether the very commit that would land is on its ref already: a crash came before the ledger heard. Raises GitError."""
+    """Return whether the exact commit is on its ref already, because of a crash before the ledger recorded it.
+
+    Raises:
+        GitError: the repository cannot be read.
+    """
     candidate, repository = run.candidate, context.contract.repository
     ref = landing_ref(run.run_id, repository) if repository is not None else ""
     if candidate is None or not ref:
@@ -134,7 +146,7 @@ async def has_landed(context: ChangeContext, run: Run) -> bool:
 
 
 async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed) -> str:
-    """The commit that lands: the same each time that it is made of the same run. Raises GitError."""
+    """Create the commit to land: deterministic for the same run. Raises GitError."""
     return await context.mirror.commit_tree(
         candidate.tree,
         parent=run.accepted.baseline_commit,
@@ -147,8 +159,9 @@ async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed
 async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:
     """Move the ref, even while another gatekeeper moves it to the same commit. Raises GitError.
 
-    A push that was refused while the ref stood still met another one: it is tried again, so that the run does not fail here
-    while it lands there. A ref that has moved on from the commit holds it: it had landed, and the ledger had not heard.
+    A push that is refused although the ref did not move collided with another push, and is retried, so that the run does not
+    fail here while it lands there. A ref that has moved on from the commit contains it: the change landed before the ledger
+    recorded it.
     """
     for attempt in range(1, TRIES + 1):
         try:
@@ -172,7 +185,7 @@ async def _holds(commit: str, ref: str, mirror: Mirror) -> bool:
 
 
 async def _landed_before(run_id: str, baseline: str, ref: str, mirror: Mirror) -> str | None:
-    """The commit on ``ref`` that was made of the baseline and says that it is this run's."""
+    """Return the commit on ``ref`` with the baseline as parent that carries this run's id."""
     current = await mirror.current(ref)
     if current is None:
         return None

@@ -1,12 +1,12 @@
-"""Path locks across runs: all or nothing, prefix-aware, with a fencing token, first come first served. One key of the bus per
+"""Path locks across runs: all or nothing, prefix-aware, first come first served, with a fencing token. One bus key per
 repository.
 
-A lock keeps two runs from landing changes to the same paths on the same ref; runs that land on different refs never conflict.
-The holder of a lock is a run; a run that has ended holds nothing, whatever the key still says. A run that cannot have its paths
-stands in the table too, so that every gatekeeper knows who is next: what a run waits for is given to no later one, so that many
-small runs cannot keep out a large one. Who releases is told who can go on; waking them is not done here.
+A lock keeps two runs from landing changes to the same paths on the same ref. Runs on different refs never conflict. Runs hold
+locks; an ended run holds nothing, even if the table still lists it. Waiting runs are in the table too, so that every gatekeeper
+knows the order. Paths that a run waits for are not granted to a later run, so many small runs cannot starve a large one.
+``release`` returns the runs that can continue; the caller wakes them.
 
-The order among those who wait: the more urgent class first, then who came first. One that was passed over 16 times is urgent.
+Waiting runs are ordered by priority class, then by arrival. A run that was passed over 16 times becomes urgent.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from gatewright.bus.port import Bus
 from gatewright.errors import ConflictError
 from gatewright.foreign_documents import read_json
 
-#: Tries of one compare-and-set before the caller is told to come back.
+#: Attempts of one compare-and-set before the caller has to retry later.
 TRIES = 20
-#: Grants to later runs after which one that waits is as urgent as any.
+#: Number of grants to later runs after which a waiting run becomes urgent.
 PATIENCE = 16
 
 Answer = TypeVar("Answer")
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What a run wants to change: ``paths`` on ``ref``, which is empty for a run that lands nowhere.
+    """The paths that a run wants to change on ``ref``; an empty ref for a run that lands nowhere.
 
     ``rank`` 0 is the most urgent class.
     """
@@ -55,7 +55,7 @@ class Lock(msgspec.Struct, frozen=True):
 
 
 class Waiter(msgspec.Struct, frozen=True):
-    """``ticket`` rises with every one who comes; ``passed``: grants of conflicting paths to later ones since."""
+    """A waiting run. ``ticket`` increases with every arrival; ``passed`` counts grants of conflicting paths to later runs."""
 
     claim: Claim
     ticket: int
@@ -63,12 +63,12 @@ class Waiter(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The lower, the sooner it is its turn."""
+        """Sort key: lower goes first."""
         return (0 if self.passed >= PATIENCE else self.claim.rank, self.ticket)
 
 
 class LockTable(msgspec.Struct, frozen=True):
-    """``last_token`` and ``last_ticket`` rise for ever: none is ever given twice."""
+    """Table of one repository. ``last_token`` and ``last_ticket`` only increase: no value is issued twice."""
 
     last_token: int = 0
     locks: tuple[Lock, ...] = ()
@@ -76,7 +76,7 @@ class LockTable(msgspec.Struct, frozen=True):
     waiting: tuple[Waiter, ...] = ()
 
     def ahead_of(self, waiter: Waiter) -> tuple[Waiter, ...]:
-        """Those who wait for some of the same and whose turn is sooner, in their order."""
+        """Return the waiting runs with conflicting paths that go first, in order."""
         ahead = (each for each in self.waiting if each.place < waiter.place and each.claim.conflicts(waiter.claim))
         return tuple(sorted(ahead, key=lambda each: each.place))
 
@@ -84,7 +84,7 @@ class LockTable(msgspec.Struct, frozen=True):
         return tuple(lock for lock in self.locks if lock.claim.conflicts(claim))
 
     def without(self, *run_ids: str) -> LockTable:
-        """The table after these runs have given up what they hold and wait for."""
+        """Return the table without the locks and waiting entries of these runs."""
         return replace(
             self,
             locks=tuple(lock for lock in self.locks if lock.claim.run_id not in run_ids),
@@ -92,7 +92,7 @@ class LockTable(msgspec.Struct, frozen=True):
         )
 
     def granted(self, waiter: Waiter) -> LockTable:
-        """The table after ``waiter`` was given its paths; who came before and was passed over has that counted."""
+        """Return the table after granting ``waiter`` its paths; earlier waiting runs have one more passed grant."""
         token, claim = self.last_token + 1, waiter.claim
         waiting = tuple(
             replace(each, passed=each.passed + 1) if each.ticket < waiter.ticket and each.claim.conflicts(claim) else each
@@ -102,33 +102,36 @@ class LockTable(msgspec.Struct, frozen=True):
         return replace(self, last_token=token, locks=(*self.locks, Lock(claim, token)), waiting=waiting)
 
     def able(self) -> tuple[str, ...]:
-        """The runs that wait and could go on now, in their order."""
+        """Return the waiting runs that could continue now, in order."""
         free = (each for each in self.waiting if not self.holding(each.claim) and not self.ahead_of(each))
         return tuple(each.claim.run_id for each in sorted(free, key=lambda each: each.place))
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """``token`` 0 means that the run has to wait; ``holders`` are the runs in the way."""
+    """``token`` 0 means that the run has to wait; ``holders`` are the conflicting runs."""
 
     token: int
     holders: tuple[str, ...] = ()
 
 
 class PathLocks:
-    """The lock tables of all repositories. ``has_ended`` tells whether a run is over."""
+    """The lock tables of all repositories. ``has_ended`` returns whether a run has ended."""
 
     def __init__(self, bus: Bus, has_ended: Callable[[str], Awaitable[bool]]) -> None:
         self._bus = bus
         self._has_ended = has_ended
-        # A table changes once at a time in this process, each for itself; other replicas are met by compare-and-set.
+        # One change of a table at a time in this process; compare-and-set orders changes of other replicas.
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def take(self, repository: str, claim: Claim) -> Grant:
-        """All of the claim's paths for its run, or a place among those who wait.
+        """Grant the claim's run all its paths, or put it into the waiting list.
 
-        Taking again what the run holds gives the same token.
-        1. what the run holds already is its own  2. a live holder is in the way  3. so is a live run whose turn is sooner.
+        Repeating a granted claim returns the same token.
+
+        1. Paths that the run already holds stay granted.
+        2. A live holder blocks.
+        3. So does a live waiting run that goes first.
         """
 
         async def change(table: LockTable) -> tuple[LockTable, Grant]:
@@ -154,10 +157,10 @@ class PathLocks:
         return await self._change(repository, change)
 
     async def holds(self, repository: str, claim: Claim, token: int) -> bool:
-        """Whether the claim's run still has what it was given with ``token``: not released, and not overtaken.
+        """Return whether the claim's run still holds the paths of ``token``: not released, and not overtaken.
 
-        A table that has never given that token was brought back from before it was: the run has its paths anew then, where no
-        live run has any of them.
+        A table that never issued this token was restored from an older backup. Then the run gets its paths again, unless a live
+        run holds any of them.
         """
 
         async def change(table: LockTable) -> tuple[LockTable, bool]:
@@ -174,9 +177,9 @@ class PathLocks:
         return await self._change(repository, change)
 
     async def release(self, repository: str, run_id: str) -> tuple[str, ...]:
-        """Give up what ``run_id`` holds or waits for; the runs that wait and can go on now.
+        """Release what ``run_id`` holds or waits for, and return the waiting runs that can continue now.
 
-        Also when there was nothing to give up: another run may have found it ended first, and have taken it off the table.
+        Also when there was nothing to release: another run may have removed this ended run from the table first.
         """
 
         async def change(table: LockTable) -> tuple[LockTable, tuple[str, ...]]:

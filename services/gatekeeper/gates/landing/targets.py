@@ -1,7 +1,7 @@
-"""Whether the branch that a run lands on has moved while people are asked about the run.
+"""Watch on target branches: has the target of a run moved while people decide about the run?
 
-A look goes to the repository's own host, which may be slow or gone. It happens beside every answer: the caller waits a bounded
-time, and gets what is known. Nothing is decided here; the landing gate has its own look.
+A lookup contacts the repository's host, which may be slow or down. It runs in the background: the caller waits a limited time
+and gets the known state. Nothing is decided here; the landing gate does its own lookup.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gatewright.rules.approvals import pending
 from gatewright.rules.landing import landing_ref
 from gatewright.run.state import Run
 
-#: Seconds for which a look counts, looks at a time, and runs whose looks are remembered.
+#: Seconds for which a lookup is valid, concurrent lookups, and runs whose lookups are cached.
 FRESH: Final = 10.0
 MOST_AT_ONCE: Final = 8
 MOST_REMEMBERED: Final = 2_000
@@ -33,7 +33,7 @@ class _Seen:
 
 @dataclass
 class TargetWatch:
-    """``clock``: its monotonic seconds say how old a look is."""
+    """Cache of lookups. The age of a lookup is measured with the monotonic time of ``clock``."""
 
     mirrors: Mirrors
     clock: Clock
@@ -41,7 +41,7 @@ class TargetWatch:
     _looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def moved(self, runs: Iterable[Run], patience: float = 0.0) -> dict[str, MovedTarget]:
-        """By run, where its target stands in place of where the run started, as far as that is known within ``patience``."""
+        """Return the moved targets by run, as far as known within ``patience`` seconds."""
         waiting = [run for run in runs if target_of(run)]
         started = [task for run in waiting if (task := self._look(run)) is not None]
         if started and patience > 0:
@@ -56,7 +56,7 @@ class TargetWatch:
         return MovedTarget(ref=target_of(run), expected=run.accepted.baseline_commit, found=seen.head)
 
     def _look(self, run: Run) -> asyncio.Task[None] | None:
-        """A look that goes on; None where the last one still counts, or there are too many."""
+        """Return a lookup in progress; None while the last one is valid, or when there are too many."""
         if (known := self._looking.get(run.run_id)) is not None:
             return known
         seen = self._seen.get(run.run_id)
@@ -72,7 +72,7 @@ class TargetWatch:
             mirror = await self.mirrors.open(run.accepted.repository_url)
             head = await mirror.current(target_of(run))
         except GatewrightError:
-            self._seen.pop(run.run_id, None)  # nothing is known, and nothing is claimed
+            self._seen.pop(run.run_id, None)  # unknown, so nothing is reported
             return
         self._seen[run.run_id] = _Seen(self.clock.monotonic(), head or "")
         while len(self._seen) > MOST_REMEMBERED:
@@ -80,7 +80,7 @@ class TargetWatch:
 
 
 def target_of(run: Run) -> str:
-    """The branch that has to stand where the run started, while people are asked about the run; empty for all other runs."""
+    """Return the branch that must still point to the run's baseline while people decide; empty for all other runs."""
     repository = run.contract.repository if run.contract is not None else None
     if run.ended or repository is None or repository.landing != "target" or not pending(run):
         return ""

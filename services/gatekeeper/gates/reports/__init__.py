@@ -1,1 +1,1 @@
-"""Gates on what roles report: about the right tree, complete, and really stored."""
+"""Gates on role reports: about the right tree, complete, and with all artifacts stored."""

@@ -1,4 +1,4 @@
-"""What a role says it has stored must be there: a report that names a ghost would leave a bundle with a hole."""
+"""Artifacts that a role claims to have stored must exist: otherwise the bundle would have a gap."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MAX_TOTAL_BYTES = 128 * 1024 * 1024
 
 
 def judge_artifacts(context: GateContext, artifacts: Iterable[Artifact], addresses: Iterable[str] = ()) -> None:
-    """Each artifact of a role's document is one of the store under one digest; so is each further address of its output."""
+    """Check that each artifact of a role's document exists under one digest, and so does each further URI of its output."""
     context.report.checked(RULE)
     for broken in (*broken_by_artifacts(artifacts), *broken_by_addresses(addresses)):
         context.report.violate(*broken)
 
 
 async def check_artifacts(context: GateContext, uris: Sequence[str]) -> None:
-    """Fetch each artifact, digest checked; a missing one, too many or too much is a violation."""
+    """Fetch each artifact and check its digest. Missing, too many or too large artifacts are violations."""
     report = context.report
     wanted = sorted(set(uris))
     if len(wanted) > MAX_ARTIFACTS:

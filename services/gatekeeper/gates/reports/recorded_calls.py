@@ -1,4 +1,4 @@
-"""What a role's records say of its model calls, held against what it was given leave to send, before its answer counts."""
+"""A role's recorded model calls, compared with its approved transfers before its answer is accepted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 
 
 async def judge_consultation(context: GateContext, run: Run, role: str, asked: Consultation | None) -> None:
-    """The same of what a role asked a model, and the artifacts of that; nothing where it asked none."""
+    """Apply ``judge_calls`` to the artifacts of a role's consultation; nothing without a consultation."""
     if asked is not None:
         context.report.checked(ARTIFACTS)
         for broken in broken_by_consultation(asked):
@@ -29,9 +29,12 @@ async def judge_consultation(context: GateContext, run: Run, role: str, asked: C
 async def judge_calls(
     context: GateContext, run: Run, role: str, artifacts: Iterable[Artifact], usage: Usage | None = None
 ) -> None:
-    """Violation: ``transfer_not_approved``. Nothing is asked of a run that was accepted without ``transfers.json``.
+    """Judge the recorded model calls among ``artifacts``. Violation: ``transfer_not_approved``.
 
-    Raises BusError.
+    A run that was accepted without ``transfers.json`` is not judged.
+
+    Raises:
+        BusError: the artifact store does not answer.
     """
     if FILE not in run.accepted.policies:
         return

@@ -1,4 +1,4 @@
-"""The reviewer gate and the tests gate: a role's report counts only for the very tree that was composed, and only in full."""
+"""The reviewer gate and the tests gate: a role's report is accepted only for the composed tree, and only when complete."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ _URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
 
 def judge_review(context: GateContext, review: ReviewReport, run: Run, makers: Iterable[RunTask]) -> None:
-    """1. the right tree  2. an independent reviewer  3. that hands over nothing  4. it passed the candidate.
+    """Judge a review.
 
-    ``produced_diff`` must be false by the schema: a report that says otherwise is never decoded. What lands is the candidate
-    that the gatekeeper composed, so a reviewer has nowhere to put a change; one that points to other bytes tries to.
+    1. It is about the right tree.
+    2. The reviewer is independent of the makers.
+    3. It submits no files.
+    4. It passed the candidate.
+
+    The schema requires ``produced_diff`` to be false, so a report with true is never decoded. The gatekeeper's composed
+    candidate lands, so a reviewer has no place for a change; a review that refers to other bytes tries to add one.
     """
     report = context.report
     report.checked("same_tree")
@@ -42,9 +47,10 @@ def judge_review(context: GateContext, review: ReviewReport, run: Run, makers: I
 
 
 def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: TaskContract, changed: tuple[bytes, ...]) -> None:
-    """Whether the acceptance commands proved the candidate: the rules are those of ``gatewright.rules.reports.tests``, and of
-    its neighbour ``proof`` as far as the contract's pack asks for proof; and whether the environment is the one that the change
-    was made with. ``changed`` are the candidate's paths.
+    """Judge whether the acceptance commands prove the candidate.
+
+    Applies the rules of ``gatewright.rules.reports.tests`` and, if the contract's pack requires proof, of ``proof`` beside it.
+    Also checks that the environment is the one that the change was made with. ``changed`` are the candidate's paths.
     """
     report, candidate = context.report, _candidate(run)
     if tests.status != "ERROR":
@@ -52,7 +58,7 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
         for rule in ("same_tree", "tests_gate", "rerun", "acceptance_tests"):
             report.checked(rule)
     ordered = match_commands(tests, contract)[0] if tests.status != "ERROR" else ()
-    # First: what another copy did in the candidate's place says nothing about the change.
+    # First: results of another copy prove nothing about the candidate.
     for broken in (*proofs.broken_by_environment(ordered), *broken_by_tests(tests, candidate, contract)):
         report.violate(*broken)
     if tests.status == "ERROR":
@@ -75,7 +81,7 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
 def _judge_proof(
     context: GateContext, ordered: tuple[Ordered, ...], contract: TaskContract, changed: tuple[bytes, ...]
 ) -> None:
-    """What is only unproven is said where the pack does not refuse it, and what the baseline's tests came to."""
+    """Report what is unproven, if the pack does not refuse it, and the results of the baseline's tests."""
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
     testing, untested = packs.pack(name).testing, packs.pack(name).untested_change
@@ -95,7 +101,7 @@ def _judge_proof(
 
 
 def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run) -> None:
-    """By what the policy said when the run was accepted: that is what the test runner was told."""
+    """Judge mutants by the policy of acceptance time, which the test runner received."""
     bounds = run.accepted.mutation
     if bounds is None:
         return
@@ -109,7 +115,7 @@ def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run)
 
 
 def _same_environment(report: GateReportBuilder, tests: TestReport, run: Run) -> None:
-    """Only states of one place are compared: another host may have an environment of its own under the same path."""
+    """Compare environments of one host only: another host may have a different environment at the same path."""
     tested = tests.surroundings.environment if tests.surroundings is not None else None
     if tested is None:
         return
@@ -123,14 +129,14 @@ def _same_environment(report: GateReportBuilder, tests: TestReport, run: Run) ->
 
 
 def _handed_over(report: ReviewReport) -> set[str]:
-    """Every artifact that a review points to, wherever in it."""
+    """Return every artifact that a review refers to, in any field."""
     words = [report.summary, *report.evidence, *report.scope_check.violations]
     words += [text for finding in report.findings for text in (finding.code, finding.message, finding.path or "")]
     return {uri for text in words for uri in _URI.findall(text)}
 
 
 def _shown_files(run: Run) -> set[str]:
-    """What the reviewer was given to look at."""
+    """Return the files that the reviewer received."""
     uris = {run.candidate.patch, run.candidate.names} if run.candidate is not None else set()
     tasks = [task.contract for task in run.tasks.values() if task.role == "reviewer" and task.contract is not None]
     return uris | {artifact.uri for task in tasks for artifact in task.inputs.artifacts}

@@ -1,4 +1,4 @@
-"""What an agent has said of its tool calls so far: a question names a call, and is judged by all that was said of it."""
+"""Tool calls of an agent: a permission request refers to a call, and is judged by everything reported about it."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ class _Call:
 
 
 class ToolCalls:
-    """The calls of one session, told as commands and files."""
+    """The calls of one session, reported as commands and files."""
 
     def __init__(self, telling: AgentReporter) -> None:
         self._telling = telling
         self._calls: OrderedDict[str, _Call] = OrderedDict()
 
     def learn(self, said: CallReport) -> bool:
-        """An update of a call: tell what it runs once that is known, and what it wrote once it says that it is done.
+        """Process an update of a call: report its command once known, and its written files once it is done.
 
-        Whether the call begins with it.
+        Returns:
+            Whether the call starts with this update.
         """
         begins = said.name[:200] not in self._calls if said.begins is None else said.begins
         call = self._merge(said)
@@ -55,7 +56,7 @@ class ToolCalls:
         return begins
 
     def ask(self, said: CallReport) -> tuple[What, str]:
-        """What a question about a call is for, in the worst reading of all that was said of it, and in words."""
+        """Return what a permission request is for, in the worst reading of all reports about its call, and as text."""
         call = self._merge(said)
         words = call.command or call.title or said.name.strip()
         if call.paths:

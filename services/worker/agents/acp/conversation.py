@@ -1,11 +1,11 @@
-"""One conversation over the Agent Client Protocol: a session, its turns, every question answered, and the end.
+"""One conversation over the Agent Client Protocol: a session, its turns, an answer to every request, and the end.
 
-1. ``initialize``: the version of its entry, and neither files nor terminals are offered: the agent has its workspace.
-2. The session that is to go on, else a new one; then the mode that its entry names.
-3. ``session/prompt``. Until the turn's end, updates are told as events and questions are answered (``question.py``). Once it is
-   completed, what ``follow_up`` says is the next.
-4. Where a question cannot be refused, and when the caller gives up: open questions are answered ``cancelled``, then
-   ``session/cancel``, then two seconds. The box is killed after that, in every case.
+1. ``initialize``: the protocol version of its entry. Neither files nor terminals are offered: the agent has its workspace.
+2. The session to continue, else a new one; then the mode that its entry names.
+3. ``session/prompt``. Until the turn's end, updates are reported as events and requests are answered (``question.py``). After
+   that, ``follow_up`` gives the next prompt.
+4. When a request cannot be refused, and when the caller gives up: open requests are answered ``cancelled``, then
+   ``session/cancel``, then two seconds. The sandbox is killed after that, in every case.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STOP_SECONDS: Final = 2.0
 MAX_QUESTIONS: Final = 500
 _MAX_PROBLEMS: Final = 20
 _MAX_SESSION: Final = 500
-#: Updates that tell what was said and done.
+#: Updates about messages and actions.
 _PAST: Final = frozenset(
     {"user_message", "user_message_chunk", "agent_message", "agent_message_chunk", "tool_call", "tool_call_update"}
 )
@@ -62,7 +62,7 @@ class _NothingToRefuseWithError(Exception):
 
 
 class Conversation:
-    """``name`` is the agent's in our words, ``rules`` what its entry says of its sessions."""
+    """``name`` is Gatewright's name of the agent, ``rules`` are its entry's session rules."""
 
     def __init__(self, wire: Wire, order: AgentOrder, tell: Tell, name: str, rules: SessionRules) -> None:
         self._order = order
@@ -74,13 +74,13 @@ class Conversation:
         self._calls = ToolCalls(self._telling)
         self._dialect = _DIALECTS[rules.version](rules)
         self._session: str | None = None
-        #: Of the turn: whether the agent has taken it, and how it ended where that is told and not answered.
+        #: State of the turn: whether the agent has accepted it, and its end where that is a notification.
         self._accepted = False
         self._ended: TurnEnd | None = None
         self._prompted = self._stopping = self._recalled = False
         self._questions = self._problems = 0
         self._counted = NOTHING
-        #: A question was refused, and the agent has neither said nor begun anything since.
+        #: A request was refused, and the agent has neither written nor started anything since.
         self._refused_last = False
 
     async def hold(self) -> AgentEnd:
@@ -112,7 +112,7 @@ class Conversation:
                 await self._order.written()
             await self._wire.finish()
             if self._order.written is not None:
-                # Some write the last of what was said only now; what is killed at once forgets it.
+                # Some agents write their last message only now; killing them at once would lose it.
                 async with asyncio.timeout(STOP_SECONDS):
                     while await self._wire.receive() is not None:
                         pass
@@ -153,8 +153,8 @@ class Conversation:
         if type(version) is int and version in _DIALECTS and version < asked and self._rules.accepts_older:
             self._telling.problem(f"the agent speaks version {version} of the protocol, which its entry accepts for {asked}")
             return _DIALECTS[version](self._rules)
-        said = quote_text(str(version), 40)
-        raise AgentWireError(f"the agent speaks version {said} of the protocol, not {asked}", code="agent_protocol_refused")
+        version = quote_text(str(version), 40)
+        raise AgentWireError(f"the agent uses version {version} of the protocol, not {asked}", code="agent_protocol_refused")
 
     async def _open_session(self, *, can_load: bool) -> None:
         session, opened = self._order.resume, None
@@ -173,9 +173,9 @@ class Conversation:
         self._telling.started(self._name, self._claimed, session)
 
     async def _load(self, session: str, *, can_load: bool) -> Mapping[str, object] | None:
-        """The answer to taking the session up, None where it cannot be had again: a fresh one serves.
+        """Return the answer to resuming the session; None when it cannot be resumed and a new one is needed.
 
-        What was said in it is not told again.
+        The replayed past of the session is not reported again.
         """
         if not can_load:
             self._telling.problem("the agent cannot go on with a session; it begins a new one")
@@ -187,10 +187,8 @@ class Conversation:
             self._telling.problem(f"the session cannot be had again, a new one begins: {refusal}")
             return None
         if not self._recalled:
-            # The protocol has it told again; an agent may say yes to a session that it does not know, and begin an empty one.
-            self._telling.problem(
-                "the agent took the session up and told nothing of what was said in it: it may recall nothing"
-            )
+            # The protocol replays the past; an agent may accept an unknown session and start an empty one.
+            self._telling.problem("the agent resumed the session without replaying its past: it may remember nothing")
         return opened
 
     async def _stop(self) -> None:
@@ -284,7 +282,7 @@ class Conversation:
             case TurnBegun():
                 self._accepted = True
             case TurnEnd():
-                # Before it took the prompt, an agent that says that it is idle speaks of what was before.
+                # An idle notification before it accepts the prompt refers to the previous turn.
                 if self._accepted and self._ended is None:
                     self._ended = said
 

@@ -1,7 +1,7 @@
-"""JSON-RPC with an agent that may send anything at any time: one request of ours at a time, its own answered as they come.
+"""JSON-RPC with an agent that may send anything at any time: one outgoing request at a time, incoming ones answered on arrival.
 
-What an answer belongs to is said by our id alone; answers to what was never asked, and messages that are none, are counted and
-not read. Nothing here waits without a bound but the turn itself, which the executor's clock ends.
+Only the outgoing id assigns an answer. Unexpected answers, and invalid messages, are counted and not parsed. Every wait is
+bounded except the turn itself, which the executor's clock ends.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class RefusedError(Exception):
 
 
 def error(number: int, message: str) -> Answer:
-    """The member of an answer that says that a request cannot be had."""
+    """Return the error member of an answer."""
     return {"error": {"code": number, "message": message}}
 
 
 class Peer:
-    """``asked`` answers the agent's requests, ``told`` is given its notifications."""
+    """The first callback answers the agent's requests, the second receives its notifications."""
 
     def __init__(self, wire: Wire, asked: Answerer, told: Listener) -> None:
         self._wire = wire
@@ -95,7 +95,7 @@ class Peer:
                 self._stray(_NOT_ASKED)
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
-        """Tell the agent something that has no answer."""
+        """Send a notification to the agent."""
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def answer(self, number: Id, answer: Answer) -> None:
@@ -130,7 +130,7 @@ class Peer:
         if len(self._seen) >= MAX_REQUESTS:
             raise AgentWireError(f"the agent asked more than {MAX_REQUESTS} times")
         if number in self._seen:
-            # Which of the two an answer is for would be the agent's to say.
+            # Otherwise the agent could choose which of the two an answer is for.
             self._stray("requests under an id that is taken")
             await self.answer(number, error(INVALID_REQUEST, "this id was used before"))
             return

@@ -1,7 +1,7 @@
-"""Reads what an agent asks leave for, and decides: by the kind of the offered options, never by their place, id or words.
+"""Reads an agent's permission request and decides by the kind of the offered options, never by their position, id or text.
 
-What is asked is the agent's claim, and so is every word of it: the worst reading of all that it said of the call counts. The
-answer is comfort for the agent, so that it works or gives up early; what it may do is the box's and the gates' to say.
+The request is the agent's claim, with every word of it: the worst reading of everything it reported about the call applies. The
+answer only helps the agent to work or to give up early; sandbox and gates enforce what it may do.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Choice:
 
 
 def readings_of(call: CallReport) -> Iterator[What]:
-    """What a tool call may be, by all that is said of it: a command line makes it a command, whatever kind it claims."""
+    """Yield the possible meanings of a tool call: a command line makes it a command, regardless of its claimed kind."""
     if call.runs or (isinstance(call.raw_input, dict) and isinstance(call.raw_input.get("command"), (str, list))):
         yield "command"
     if call.differs:

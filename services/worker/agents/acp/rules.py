@@ -1,4 +1,4 @@
-"""What an agent's entry says of its sessions: data, so that a further agent needs no code."""
+"""Session rules in an agent's entry: data, so that a further agent needs no code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MOST: Final = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class SessionRules:
-    """``meta`` goes with every ``session/new`` and ``session/load``; ``mode`` is set before the first prompt.
+    """``meta`` is sent with every ``session/new`` and ``session/load``; ``mode`` is set before the first prompt.
 
-    ``usage_at`` are the names that lead, below ``_meta`` of the answer to a prompt or of a part of a message, to the agent's
-    count of tokens, where it does not use the protocol's own field. ``version`` of the protocol is what is asked for;
-    ``accepts_older``: an agent that knows version 1 alone is spoken to in that.
+    ``usage_at`` are the keys that lead, below ``_meta`` of the answer to a prompt or of a part of a message, to the agent's
+    token count, where it does not use the protocol's own field. ``version`` is the requested protocol version;
+    ``accepts_older``: version 1 is used with an agent that knows no other.
     """
 
     meta: dict[str, Any] | None = None
@@ -30,13 +30,13 @@ class SessionRules:
     accepts_older: bool = False
 
     def usage(self, response: PromptResponse) -> Tokens | None:
-        """Tokens of a turn, as the agent counts them at its end; None where it does not say."""
+        """Return the tokens of a turn, as counted by the agent at its end; None where it does not report them."""
         if response.usage is not None:
             return tokens_of(response.usage.input_tokens, response.usage.output_tokens)
         return self.below(response.field_meta)
 
     def add(self, counted: Tokens, meta: Mapping[str, Any] | None) -> Tokens:
-        """``counted`` and those that a part of a message says it took: some agents count nowhere else."""
+        """Add the tokens that a part of a message reports: some agents report them nowhere else."""
         more = self.below(meta) or NOTHING
         return tokens_of(counted[0] + more[0], counted[1] + more[1]) or counted
 

@@ -1,7 +1,7 @@
-"""What a conversation needs of a version of the protocol, and what agents say in the words of none of them.
+"""Interface of a protocol version, and the agents' messages in version-independent form.
 
-A version reads the agent's messages into these records and writes ours; the order of a conversation, every bound and every
-decision are the same for all of them.
+A version parses the agent's messages into these records and writes the outgoing ones; the order of a conversation, every bound
+and every decision are the same for all versions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Meta = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """What is said of a tool call, which may have been said of before: None and nothing leave what is known.
+    """Report about a tool call, possibly a known one: None and empty fields keep earlier values.
 
-    ``changed`` are the files of its diffs, ``differs`` whether it has any; ``begins`` whether this is its first word,
-    None where only its id tells.
+    ``changed`` are the files of its diffs, ``differs`` whether it has any; ``begins`` whether this is its first report, None
+    where only its id shows that.
     """
 
     name: str
@@ -51,7 +51,7 @@ class MessagePart:
 
 @dataclass(frozen=True, slots=True)
 class WholeMessage:
-    """A message as it reads now, whatever was said of it before."""
+    """The complete current text of a message, replacing earlier text."""
 
     text: str
     message: str
@@ -75,7 +75,7 @@ Said = CallReport | MessagePart | WholeMessage | TurnBegun | TurnEnd
 
 @dataclass(frozen=True, slots=True)
 class AgentStanding:
-    """What an agent says of itself: whether it takes up sessions, and its own version."""
+    """An agent's capabilities: whether it resumes sessions, and its own version."""
 
     resumes: bool
     claimed: str
@@ -90,7 +90,7 @@ class Request:
 
 
 class Dialect(Protocol):
-    """One version of the protocol. What an agent says wrongly raises ValidationError or AgentWireError."""
+    """One version of the protocol. Invalid messages raise ValidationError or AgentWireError."""
 
     def initialize(self) -> Params:
         """The first request: this version, and nothing offered."""
@@ -102,7 +102,7 @@ class Dialect(Protocol):
         """For a new session."""
 
     def resume(self, session: str, directory: str, meta: Meta) -> Request:
-        """For one that is to go on, with its past told again."""
+        """Return the request to resume a session and replay its past."""
 
     def session_of(self, answer: Params) -> str:
         """The id of a new session."""
@@ -114,10 +114,10 @@ class Dialect(Protocol):
         """A turn's prompt."""
 
     def end_of(self, answer: Params) -> TurnEnd | None:
-        """How the turn ended by the answer to its prompt; None where that only accepts it."""
+        """Return the end of the turn in the answer to its prompt; None where that only accepts it."""
 
     def question(self, params: Params) -> CallReport:
-        """What leave is asked for."""
+        """Return what the permission is for."""
 
     def read(self, update: Params) -> Iterable[Said]:
         """An update of the session."""
@@ -129,6 +129,6 @@ def sent(message: BaseModel) -> dict[str, object]:
 
 
 def fault_of(fault: ValidationError) -> str:
-    """What is wrong with a message, and where."""
+    """Return the fault of a message, with its place."""
     first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
     return quote_text(f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}")

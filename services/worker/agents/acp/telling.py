@@ -1,4 +1,4 @@
-"""Messages of agents that trickle in, a few letters at a time, told whole."""
+"""Assembles messages that agents send in small pieces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatewright.services.worker.agents.permission import By
 from gatewright.services.worker.agents.port import AgentEvent, AgentMessage, Answered, Asked, Tell
 from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter
 
-#: Messages whose words are remembered, so that they are not told twice.
+#: Maximum number of messages remembered so that they are reported once.
 MAX_TOLD: Final = 1_000
 
 
@@ -35,14 +35,14 @@ class JoiningTelling(AgentReporter):
             self.text(lambda: "".join(self._parts))
 
     def whole(self, text: str, message: str) -> None:
-        """A message as it reads now: instead of what is held of it, and not again where it was told so."""
+        """Replace the collected text of a message by its complete text, unless it was reported with that."""
         if message == self._message:
             self._parts.clear()
             self._held = 0
         self.part(text, message)
 
     def flush(self) -> None:
-        """End the message that is being said."""
+        """End the unfinished message."""
         text, message = "".join(self._parts), self._message
         self._parts.clear()
         self._held = 0

@@ -1,7 +1,7 @@
-"""Version 2 of the Agent Client Protocol, a draft, which an operator opens by name.
+"""Version 2 of the Agent Client Protocol, a draft, which an operator enables by name.
 
-The answer to a prompt accepts it; its turn ends when the agent says that it is idle. What is said twice of a call or a message
-is said of the same one, by its id. A field that is cleared stays what it was: leave depends on the worst that was ever said.
+The answer to a prompt accepts it; its turn ends when the agent reports that it is idle. Reports with the same id are about the
+same call or message. A cleared field keeps its value, since permission depends on the worst report.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SecondVersion:
         response = Initialized.model_validate(answer)
         sessions = (response.capabilities or {}).get("session")
         if not isinstance(sessions, dict):
-            raise AgentWireError("the agent says that it has no sessions")
+            raise AgentWireError("the agent reports that it has no sessions")
         return AgentStanding(resumes=True, claimed=response.info.version)
 
     def begin(self, directory: str, meta: Meta) -> Request:
@@ -87,7 +87,7 @@ class SecondVersion:
         return SessionOpened.model_validate(answer).session_id or ""
 
     def set_mode(self, session: str, mode: str, opened: Params) -> Request:
-        """See ``Dialect``. A mode is a setting whose category says so; of two of them neither is the one that is meant."""
+        """See ``Dialect``. A mode is a setting with that category; of two such settings neither is used."""
         options = SessionOpened.model_validate(opened).config_options or []
         modes = [option for option in options if option is not None and (option.category, option.type) == ("mode", "select")]
         if len(modes) != 1:
@@ -99,7 +99,7 @@ class SecondVersion:
         """See ``Dialect``."""
         return sent(TurnPrompt(session_id=session, prompt=[TextBlock(type="text", text=words)]))
 
-    def end_of(self, answer: Params) -> TurnEnd | None:  # noqa: ARG002 - it says nothing
+    def end_of(self, answer: Params) -> TurnEnd | None:  # noqa: ARG002 - it has no content
         """See ``Dialect``."""
         return None
 

@@ -1,8 +1,7 @@
-"""The messages of version 2 of the Agent Client Protocol, a draft: the part of its published schema that is used here.
+"""Messages of version 2 of the Agent Client Protocol, a draft: the used part of its published schema.
 
-Written from the schema whose digest ``SCHEMA_SHA256`` is; docs/agents.md says where it comes from. As the schema has it, a
-field that is not understood is as one that was not sent, and so is an item of a list, except where leave depends on it: a kind
-that is none is ``other``.
+Written from the schema with the digest ``SCHEMA_SHA256``; docs/agents.md has its source. As the schema requires, an invalid
+field is treated as absent, and so is an item of a list, except where permission depends on it: an invalid kind is ``other``.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class NewSession(_Message):
 
 
 class ResumeSession(_Message):
-    """Params of ``session/resume``, with all of its past told again."""
+    """Params of ``session/resume``, with its past replayed."""
 
     session_id: str
     cwd: str
@@ -130,7 +129,7 @@ class MessageChunk(_Message):
 
 
 class MessageUpsert(_Message):
-    """A message as it reads now; its content is unchanged where it is not said."""
+    """The current text of a message; absent content is unchanged."""
 
     message_id: str
     content: Annotated[list[Annotated[TextBlock | None, _Lenient]] | None, _Lenient] = None
@@ -212,7 +211,7 @@ class CommandSubject(_Message):
 
 
 class Question(_Message):
-    """Params of ``session/request_permission``, as far as they say what leave is for."""
+    """Params of ``session/request_permission``, as far as they describe the request."""
 
     title: _Text = None
     subject: dict[str, Any] | None = None

@@ -1,10 +1,10 @@
-"""Claude Code by its stream of JSON lines in both directions.
+"""Claude Code over its stream of JSON lines in both directions.
 
-1. ``initialize``, then the order as a message of the user.
-2. Until ``result``: messages are told as events, ``can_use_tool`` is answered by what the tool does. ``is_error`` of the result
-   is what counts, never its subtype.
-3. After a result without error: what ``follow_up`` says is the next message.
-4. Cancelled: ``interrupt``, and the box is killed in any case: Claude's own shell would outlive it.
+1. ``initialize``, then the prompt as a message of the user.
+2. Until ``result``: messages are reported as events, ``can_use_tool`` is answered by what the tool does. ``is_error`` of the
+   result decides, never its subtype.
+3. After a result without error: ``follow_up`` gives the next message.
+4. Cancelled: ``interrupt``, and the sandbox is killed in any case: Claude's own shell would outlive it.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ class _Conversation:
         self._session = ""
         self._questions = 0
         self._number = 0
-        #: Tools that it says it uses, by the id of the use: command lines and files.
+        #: Tools in use, by the id of the use: command lines and files.
         self._uses: dict[str, Object] = {}
         self._refused_last = False
-        #: The message that it is saying, as far as it came.
+        #: The unfinished message so far.
         self._saying = ""
 
     async def hold(self) -> AgentEnd:

@@ -1,9 +1,9 @@
-"""Codex by its app server: JSON-RPC lines, without the key ``jsonrpc``.
+"""Codex over its app server: JSON-RPC lines, without the key ``jsonrpc``.
 
 1. ``initialize``, ``thread/start`` (or ``thread/resume``), ``turn/start``.
-2. Until ``turn/completed``: notifications are told as events, questions are answered by what they ask for.
-3. When the turn was completed: what ``follow_up`` says is the next turn of the same thread.
-4. Cancelled: ``turn/interrupt``, and the box is killed in any case.
+2. Until ``turn/completed``: notifications are reported as events, requests are answered by what they ask for.
+3. After a completed turn: ``follow_up`` gives the next turn of the same thread.
+4. Cancelled: ``turn/interrupt``, and the sandbox is killed in any case.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _STATUS: Final[Mapping[str, HowEnded]] = {"completed": "completed", "interrupted
 
 @dataclass(frozen=True, slots=True)
 class CodexAppServer:
-    """An ``AgentProtocol``. ``program`` is where Codex lies; ``own_catalogue``: it is told of a model that it does not know."""
+    """An ``AgentProtocol``. ``program`` is the path of Codex; ``own_catalogue``: it gets a catalogue with an unknown model."""
 
     program: tuple[str, ...]
     name: str = "codex"
@@ -100,7 +100,7 @@ class _Conversation:
         #: A question was refused, and nothing was done since.
         self._refused_last = False
         self._in_turn = False
-        #: The message that it is saying: its id, and as much of it as came.
+        #: The unfinished message: its id, and its text so far.
         self._saying = ("", "")
 
     async def hold(self) -> AgentEnd:
@@ -295,10 +295,15 @@ def _version(agent: object) -> str:
 async def is_allowed(
     telling: AgentReporter, order: AgentOrder, asked: tuple[Asked, What], subject: str, words: tuple[str, str], *, ours: bool
 ) -> bool:
-    """Whether leave is given, which is told.
+    """Return whether permission is given, and report it.
 
-    ``asked``: what the question is called, and what it is for; ``words`` are the answers that were offered; ``ours``: it is of
-    the turn that is under way.
+    Args:
+        telling: the event reporter.
+        order: the order.
+        asked: the kind of request, and what it is for.
+        subject: what it is about.
+        words: the offered answers.
+        ours: whether it belongs to the turn in progress.
     """
     named, what = asked
     allowed, by, person = await leave_for(what, subject, order, open_turn=ours)

@@ -17,7 +17,7 @@ CATALOGUE: Final = ".codex/models.json"
 KEY: Final = "GATEWRIGHT_MODEL_KEY"
 DUMMY_KEY: Final = "held-by-the-gateway"
 _PROVIDER: Final = "gatewright"
-#: Its own walls cannot be built inside ours, and are not needed there.
+#: Its own sandbox cannot be nested inside this one, and is not needed.
 SANDBOX: Final = "danger-full-access"
 _OFF: Final = (
     "plugins",
@@ -48,7 +48,7 @@ def start_of(program: Sequence[str], words: Sequence[str], order: AgentOrder, *,
 
 
 def configuration(order: AgentOrder, *, catalogue: bool) -> str:
-    """``config.toml``. With ``catalogue`` the models are those of our own file, whatever the program knows."""
+    """Return ``config.toml``. With ``catalogue`` the models are those of our own file instead of the program's."""
     # A string of JSON is a basic string of TOML.
     text = json.dumps
     lines = [
@@ -57,7 +57,7 @@ def configuration(order: AgentOrder, *, catalogue: bool) -> str:
         f"sandbox_mode = {text(SANDBOX)}",
         "check_for_update_on_startup = false",
         'web_search = "disabled"',
-        # The order has what the baseline says; the agent's own reader would take what an attempt wrote.
+        # The prompt contains the baseline's instructions; the agent's own reader would use files that an attempt wrote.
         "project_doc_max_bytes = 0",
         *([f"model_catalog_json = {text(f'{CODEX_HOME}/models.json')}"] if catalogue else []),
         f"[model_providers.{_PROVIDER}]",
@@ -86,7 +86,7 @@ def configuration(order: AgentOrder, *, catalogue: bool) -> str:
 
 
 def approval_policy(order: AgentOrder) -> str:
-    """As Codex names it. Without a shell tool it asks for whatever could be run all the same, and is refused it."""
+    """Return Codex's name of the policy. Without a shell tool it asks for every other execution, and is refused."""
     return SHELL_MEANINGS[order.shell].approval_policy or "untrusted"
 
 

@@ -1,6 +1,6 @@
-"""Probes an agent, keeps what was found beside others of this home, and says for each use whether it still holds.
+"""Probes an agent, stores the result in this home, and checks for each use whether it is still valid.
 
-What was found is of one program with one entry of agents.json: when either changes, the agent has to be probed again.
+A result is valid for one program with one entry of agents.json: when either changes, the agent must be probed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 STEP_SECONDS: Final = 300.0
 _MOST_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 20
-#: Digests of programs by what the file system says of them: a program has hundreds of megabytes, a worker many tasks.
+#: Cache of program digests by file metadata: a program has hundreds of megabytes, a worker many tasks.
 _DIGESTS: dict[tuple[str, int, int, int], str] = {}
 
 
@@ -42,9 +42,10 @@ async def probe(
     *,
     seconds: float = STEP_SECONDS,
 ) -> Admission:
-    """All steps, one after the other; ``told`` each as it comes. One without a handshake is not asked further.
+    """Run all steps in order, and report each result. Without a handshake the probe stops.
 
-    Raises UnavailableError (``probe_unfinished``) for a step that is not over after ``seconds``: that may be the host's fault.
+    Raises:
+        UnavailableError: a step is not over after ``seconds``, possibly because of the host (``probe_unfinished``).
     """
     found: list[StepResult] = []
 
@@ -73,7 +74,7 @@ async def _within(seconds: float, name: Step, step: Coroutine[Any, Any, T]) -> T
 
 
 def admission_of(agent: InstalledAgent, version: str, found: Sequence[StepResult], when: str) -> Admission:
-    """What ``found`` means for ``agent`` as it is now; ``version`` is the one that it says itself."""
+    """Return the admission of ``agent`` in its current form; ``version`` is the one it reports."""
     good, may = permitted(found)
     return Admission(
         version="1",
@@ -131,11 +132,13 @@ def read_admission(folder: Path, agent: InstalledAgent) -> Admission:
 
 
 def check_permitted(admission: Admission, *, shell: Shell, read_only: bool, names: Iterable[str]) -> Shell:
-    """The shell permission that the agent is given for a task whose contract says ``shell``: that one, or a narrower one.
+    """Return the shell permission of the agent for a task whose contract has ``shell``: the same, or a narrower one.
 
-    An agent that does not ask as ``on-request``, and does as ``untrusted``, is set to that: it asks about more. Raises
-    DeniedError (``agent_not_permitted``) for a task that this agent may not be given. ``names`` are those of the files and
-    folders of the repository that it would be shown.
+    An agent that does not ask with ``on-request`` but does with ``untrusted`` gets that: it asks more often. ``names`` are
+    those of the files and folders of the repository that it would see.
+
+    Raises:
+        DeniedError: this agent may not do the task (``agent_not_permitted``).
     """
     may = admission.permitted
     fault = ""

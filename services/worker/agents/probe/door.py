@@ -17,7 +17,7 @@ _LIMITS: Final = GatewayLimits(attempts=2, first_wait=0.05, longest_wait=0.1)
 
 
 class GatewayDoor:
-    """A door (``trial.Door``) that leads to ``model`` through a gateway of its own."""
+    """Server of the sandbox's socket (``trial.Door``) that leads to ``model`` through a gateway of its own."""
 
     def __init__(self, model: ScriptedModel) -> None:
         self._model = model
@@ -33,7 +33,7 @@ class GatewayDoor:
 
 
 def _policy(base_url: str) -> ModelsPolicy:
-    # One provider of every API, so that an agent of any finds its model under the one name that it is told.
+    # One provider of every API, so that every agent finds its model under the same name.
     provider = Provider(name="scripted", apis=("responses", "chat_completions", "messages", "gemini"), base_url=base_url)
     model = ModelEntry(name=MODEL, provider=provider.name, price=None)
     route = Route(role="worker", models=(MODEL,))

@@ -50,7 +50,7 @@ def api_of(path: str) -> Api | None:
 
 
 def read_request(api: Api, path: str, body: Mapping[str, Any]) -> AgentRequest:
-    """What a request asks. What is not as the API has it counts as absent."""
+    """Return the content of a request. Fields that do not conform to the API are treated as absent."""
     tools = tuple(_tools(api, _list(body.get("tools"))))
     if api == "gemini":
         model, _, method = path.rsplit("/", 1)[-1].partition(":")
@@ -67,7 +67,7 @@ def read_request(api: Api, path: str, body: Mapping[str, Any]) -> AgentRequest:
 
 
 def answer(api: Api, asked: AgentRequest, reply: Reply, number: int) -> ScriptedReply:
-    """``reply`` as the API says it. ``number`` makes the ids of one conversation different."""
+    """Return ``reply`` in the form of the API. ``number`` makes the ids of one conversation different."""
     return _ANSWERS[api](asked, reply, f"{number:06d}")
 
 

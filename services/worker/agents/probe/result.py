@@ -54,11 +54,10 @@ class Permitted(Document):
 
 
 class Admission(Document):
-    """The result of the probe of one agent in one version.
+    """Result of the probe of one agent in one version.
 
-    ``agent_version`` is what it says of itself, ``package_version`` what its package says. ``program_sha256`` is over the files
-    of its program, ``entry_sha256`` over its entry of agents.json. ``admitted``: it may be used at all, within what is
-    ``permitted``.
+    ``agent_version`` is its own claim, ``package_version`` its package's. ``program_sha256`` is over the files of its program,
+    ``entry_sha256`` over its entry of agents.json. ``admitted``: it may be used at all, within ``permitted``.
     """
 
     version: Literal["1"]
@@ -81,20 +80,20 @@ def judge_step(step: Step, *, good: bool, found: str) -> StepResult:
 
 
 def unfinished_error(step: Step, seconds: float) -> UnavailableError:
-    """A step that time ended tells nothing of the agent: the host may have been busy."""
+    """Return the error for a timed-out step, which is no result: the host may have been busy."""
     words = f"the step {step} was not over after {seconds:.0f} s, so that nothing was recorded of this probe"
     return UnavailableError(words, code="probe_unfinished")
 
 
 def permitted(steps: Sequence[StepResult]) -> tuple[bool, Permitted]:
-    """Whether an agent is admitted, and what it may do: the table of docs/agents.md.
+    """Return whether an agent is admitted, and its permissions: the table of docs/agents.md.
 
-    1. Without a handshake, or when something of it is left after it was ended, it may do nothing.
-    2. One that does not ask, or does what it was refused, cannot be held by a contract's permission for commands: it is given
-       those alone that say ``never``, where commands that do not ask run, in the box; where it asks and obeys once it is set
-       to ask about each command (``each_command``), also those that say ``untrusted``.
-    3. One that writes where it must not is given no task that only reads.
-    4. One that obeys settings of a repository that tasks do not hide from it works in none that holds some.
+    1. Without a handshake, or when a process of it survives its end, it may do nothing.
+    2. An agent that does not ask, or does what was refused, cannot be limited by a contract's permission for commands. It gets
+       only contracts with ``never``, where commands run in the sandbox without questions. If it asks and obeys in the mode that
+       asks about each command (``each_command``), it also gets those with ``untrusted``.
+    3. An agent that writes where it must not gets no read-only task.
+    4. An agent that obeys settings of a repository that tasks do not hide from it may not work in a repository with them.
     """
     failed = {each.step for each in steps if each.outcome == "failed"}
     if failed & _NEEDED:

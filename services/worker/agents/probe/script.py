@@ -1,7 +1,7 @@
-"""What the scripted model is to say, turn by turn, and how it finds the tool for it among those that an agent offers.
+"""Script of the scripted model, turn by turn, and selection of a tool among those that an agent offers.
 
-A tool is known by the shape of its parameters, not by its name: one with a command line runs commands, one with a path and a
-content writes files. So an agent that comes later needs nothing here.
+A tool is identified by the shape of its parameters, not by its name: one with a command line runs commands, one with a path and
+a content writes files. So a new agent needs no change here.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def next_turn(turns: Sequence[Turn], asked: AgentRequest) -> Turn:
 
 
 def reply_to(turn: Say | RunCommand | Write, tools: Sequence[Tool]) -> Reply:
-    """The words, or the call, that a turn is with ``tools``; words that say so where there is no tool for it."""
+    """Return the text, or the tool call, of a turn with ``tools``; a text that reports a missing tool."""
     if isinstance(turn, Say):
         return turn.text
     for tool in tools:

@@ -1,4 +1,4 @@
-"""A model that says what a script has it say, over HTTP, to whatever agent asks. It keeps no state but what it was asked."""
+"""A scripted model over HTTP for any agent. Its only state is the record of its requests."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ _MARKER: Final = "obeyed-"
 
 
 async def handshake(bench: Bench) -> tuple[StepResult, str]:
-    """1. It starts, says who it is, and ends a turn in which there was nothing to do. Its version, too."""
+    """1. Check that it starts, identifies itself, and ends a turn without work. Return its version, too."""
     trial = Trial((Say("There is nothing to do."),))
     seen = await bench.observe(trial)
     if seen.late:
         raise unfinished_error("handshake", trial.seconds)
     version = next((event.version for event in seen.events if isinstance(event, AgentStarted)), "")
     ended = seen.end is not None and seen.end.how == "completed"
-    found = f"version {version or 'unknown'}" if ended else f"no turn came to its end: {_how(seen)}"
+    found = f"version {version or 'unknown'}" if ended else f"no turn ended: {_how(seen)}"
     # One that never reaches its model writes nothing, asks nothing and obeys everything.
     asked = any(each.model == MODEL for each in seen.seen)
     if ended and not asked:
@@ -222,9 +222,9 @@ def _models(seen: Observed) -> StepResult:
     if others:
         return judge_step("models_and_usage", good=False, found=f"asks for other models: {', '.join(others)[:200]}")
     if told is None:
-        return judge_step("models_and_usage", good=False, found=f"{calls} calls; does not say what it used")
+        return judge_step("models_and_usage", good=False, found=f"{calls} calls; does not report its usage")
     exact = told.input_tokens == calls * INPUT_TOKENS and told.output_tokens == calls * OUTPUT_TOKENS
-    found = f"{calls} calls; says {told.input_tokens} + {told.output_tokens} tokens"
+    found = f"{calls} calls; reports {told.input_tokens} + {told.output_tokens} tokens"
     return judge_step("models_and_usage", good=exact, found=f"{found}{'' if exact else ', which is not what was used'}")
 
 
@@ -258,7 +258,7 @@ def _written_files(files: Iterable[str]) -> str:
 def _last_words(seen: Observed) -> str:
     said = [event.text for event in seen.events if isinstance(event, AgentMessage)]
     said += [event.message for event in seen.events if isinstance(event, AgentProblem)]
-    return " ".join(said[-1].split())[:300] if said else "it said nothing"
+    return " ".join(said[-1].split())[:300] if said else "it gave no message"
 
 
 def _how(seen: Observed) -> str:

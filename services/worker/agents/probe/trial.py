@@ -26,7 +26,7 @@ from gatewright.services.worker.agents.probe.script import Turn
 from gatewright.services.worker.agents.probe.scripted_model import ReceivedRequest, ScriptedModel
 from gatewright.workspace.removal import remove_tree
 
-#: The model that the agent is told of.
+#: Model name in the agent's configuration.
 MODEL: Final = "probe-model"
 INSIDE: Final = "/workspace"
 _START_SECONDS: Final = 150.0
@@ -38,13 +38,13 @@ _MOST_BYTES: Final = 1 << 16
 
 
 class Door(Protocol):
-    """What answers at the door of the box, in front of a scripted model."""
+    """Server of the sandbox's socket, in front of a scripted model."""
 
     def serving(self, listening: socket.socket) -> AbstractAsyncContextManager[Any]: ...
 
 
 class Closed:
-    """A door behind which nothing answers: every connection is ended at once."""
+    """A server that ends every connection at once."""
 
     @asynccontextmanager
     async def serving(self, listening: socket.socket) -> AsyncIterator[None]:
@@ -76,11 +76,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What came of a trial. ``end`` is None for one that did not end by itself, ``fault`` says why.
+    """Result of a trial. ``end`` is None for one that did not end by itself; ``fault`` has the reason.
 
-    ``files`` are those that were not there before, or were changed, with the beginning of what they hold. ``met``: there was
-    what the trial wanted to cancel, or it wanted to cancel nothing. ``late``: time ended the trial. ``survivors`` are the
-    processes of the command that still ran after the cancelling, ``left`` those after the box was closed.
+    ``files`` are new or changed files, with the beginning of their content. ``met``: the thing to cancel occurred, or there was
+    nothing to cancel. ``late``: the trial timed out. ``survivors`` are the processes of the command that still ran after the
+    cancelling, ``left`` those after the sandbox was closed.
     """
 
     end: AgentEnd | None
@@ -98,8 +98,11 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where trials are made. ``shown`` is the agent's installation, ``launch`` starts it, ``masked`` are the names that tasks
-    hide from it; ``door`` is what stands in front of the scripted model."""
+    """Environment of trials.
+
+    ``shown`` is the agent's installation, ``launch`` starts it, ``masked`` are the names that tasks hide from it; the scripted
+    model is behind a server.
+    """
 
     sandbox: TalkingSandbox
     account: SandboxAccount

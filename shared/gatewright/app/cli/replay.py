@@ -40,7 +40,7 @@ from gatewright.clock import SystemClock, timestamp
 from gatewright.contracts import ReexecReport, RunRequest, codec
 from gatewright.errors import DeniedError, MalformedError, UnavailableError
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import tell
+from gatewright.evidence.projection.history import ended_history
 from gatewright.evidence.signing import keyring, keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import Sealed
@@ -249,7 +249,7 @@ async def read_recorded_run(client: Client, run: Run) -> RecordedRun:
     """What the ended ``run`` asked and decided. Raises BusError, ArtifactError, MalformedError."""
     records = await client.events(run.run_id)
     check_whole(run, records[0].seq)
-    history = tell(run, [record for record in records if record.event_type not in ABOUT_BUNDLES])
+    history = ended_history(run, [record for record in records if record.event_type not in ABOUT_BUNDLES])
     wanted = [each for task in asked_tasks(history) for each in (task.calls, task.admission) if each is not None]
     data = {each.uri: await client.get_artifact(each.uri) for each in wanted}
     return recorded_run(history, lambda artifact: data[artifact.uri])

@@ -24,7 +24,7 @@ from gatewright.contracts import ReviewReport
 from gatewright.contracts.activity import MOMENTARY
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import RunHistory, tell
+from gatewright.evidence.projection.history import RunHistory, ended_history
 from gatewright.rules.approvals import request_digest
 from gatewright.rules.transfers import transfer_lines
 from gatewright.run.state import Run
@@ -145,7 +145,7 @@ def _history(detail: RunDetail) -> RunHistory | None:
     if not detail.run.ended:
         return None
     try:
-        return tell(detail.run, detail.records)
+        return ended_history(detail.run, detail.records)
     except MalformedError:
         return None  # its page shows what the fold knows
 

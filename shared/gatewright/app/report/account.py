@@ -15,7 +15,7 @@ from gatewright.contracts import OrchestratorEvent, RunManifest, codec
 from gatewright.contracts.records import FileRecord
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
-from gatewright.evidence.projection.history import RunHistory, tell
+from gatewright.evidence.projection.history import RunHistory, ended_history
 from gatewright.evidence.verification.reading import scan
 from gatewright.run.evolve import evolve
 from gatewright.run.state import Run
@@ -74,7 +74,7 @@ def read_account(folder: Path) -> BundleAccount:
     history = None
     if run is not None and run.ended and not trouble:
         try:
-            history = tell(run, records)
+            history = ended_history(run, records)
         except MalformedError as error:
             trouble = error.message
     files = dict(sorted(shape.files.items()))

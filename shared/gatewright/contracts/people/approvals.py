@@ -66,7 +66,7 @@ GrantStatus = Literal["standing", "used_up", "expired", "revoked"]
 
 #: Seconds in ninety days: the longest that a person is waited for.
 LONGEST_WAIT = 90 * 86_400
-#: Seconds of a beat where the operator's policy says nothing else.
+#: Default seconds of a beat.
 DEFAULT_BEAT = 900
 RuleName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,63}}{END}")]
 PersonName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._@+-]{{0,127}}{END}")]
@@ -147,9 +147,9 @@ class ApprovalRule(Document):
 
     @property
     def opens_ci(self) -> bool:
-        """Whether CI files may change where this rule asks: it names the class. An empty ``classes`` names none.
+        """Whether the rule permits changes of CI files after approval: it names the class. An empty ``classes`` names none.
 
-        Without such a rule the class is refused. A rule about all classes asks about CI files that another rule lets change.
+        Without such a rule the class is refused. A rule about all classes covers CI files that another rule permits.
         """
         return self.reason == "protected_class" and "ci" in self.classes
 
@@ -302,7 +302,7 @@ class ApprovalDecision(Document):
     expires_at: Timestamp
     """Until when answers count."""
     verdict: DecisionVerdict
-    """The decision. A comment decides nothing, a vote counts with others, a delegation hands the request to another person."""
+    """The decision. A comment decides nothing, a vote is one of several, a delegation passes the request to another person."""
     person: PersonName
     """The person who decides, by their name in the roster."""
     decided_at: Timestamp
@@ -340,7 +340,7 @@ class RecordedDecision(Document):
     """Id of the request: run id, ".ask." and a number."""
     run_id: RunId
     verdict: DecisionVerdict
-    """The decision. A comment decides nothing, a vote counts with others, a delegation hands the request to another person."""
+    """The decision. A comment decides nothing, a vote is one of several, a delegation passes the request to another person."""
     person: PersonName
     """The person who decides, by their name in the roster."""
     state: NonEmpty
@@ -501,7 +501,7 @@ class PersonsComment(Document):
     person: NonEmpty
     """The person who wrote it, by their name in the roster."""
     verdict: DecisionVerdict
-    """The decision. A comment decides nothing, a vote counts with others, a delegation hands the request to another person."""
+    """The decision. A comment decides nothing, a vote is one of several, a delegation passes the request to another person."""
     at: str
     """When the gatekeeper recorded it."""
     text: _Words
@@ -549,7 +549,7 @@ class ApprovalStanding(Document):
     """A request and its current state."""
 
     request: ApprovalRequest
-    """What was asked."""
+    """The question."""
     request_sha256: Sha256
     """SHA-256 of the canonical JSON of the request."""
     status: ApprovalStatus

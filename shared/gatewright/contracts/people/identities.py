@@ -32,7 +32,7 @@ def person_key(text: str) -> str:
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names, accounts or mail addresses are spellings of the same."""
+    """Return whether two names, accounts or mail addresses are spellings of the same one."""
     return person_key(one) == person_key(other)
 
 

@@ -25,9 +25,9 @@ from gatewright.contracts.vocabulary import (
 SummonsRole = Literal["pm", "techlead", "reviewer"]
 SummonsKind = Literal["review", "qa", "critique", "research", "plan"]
 Confidence = Literal["low", "medium", "high"]
-#: Of one run, whatever the policy says.
+#: Maximum per run, even if the policy permits more.
 MOST_SUMMONSES = 8
-#: Characters that say why there is no answer.
+#: Maximum characters of the reason for a missing answer.
 MOST_WORDS = 4000
 _Line = Annotated[str, Meta(min_length=1, max_length=500)]
 _Constraints = Annotated[tuple[_Line, ...], Meta(max_length=10)]
@@ -53,7 +53,7 @@ class SummonsItem(Document):
 class SummonsRequest(Document):
     """Asks roles read-only questions about an open run.
 
-    Without questions, it asks only for what was asked and answered so far.
+    Without questions, it requests the questions and answers so far.
     """
 
     run_id: RunId
@@ -104,7 +104,7 @@ class SummonsOpinion(Document):
     evidence: Annotated[tuple[Observation, ...], Meta(max_length=50)] = ()
     """Places that the answer rests on."""
     open_questions: Annotated[tuple[Words, ...], Meta(max_length=20)] = ()
-    """What could not be told."""
+    """Open questions."""
 
 
 class SummonsAnswer(Document):

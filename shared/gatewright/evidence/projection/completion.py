@@ -1,6 +1,6 @@
-"""The completion report of an ended run, out of what the landing gate recorded when it held the run against its contract.
+"""Completion report of an ended run, from the records of the landing gate's definition-of-done check.
 
-Nothing is judged here: a rule that the gate did not name was not evaluated, and what was not evaluated has not been kept. Pure.
+Nothing is judged here. A rule that the gate did not name was not evaluated, so it is not reported as kept. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatewright.rules.reports.tests import passed
 
 
 def completion_report(history: RunHistory) -> CompletionReport:
-    """``reports/completion_report.json``: ``complete`` only when the run succeeded and every rule was kept."""
+    """Return ``reports/completion_report.json``: ``complete`` only when the run succeeded and every rule was kept."""
     run, contract = history.run, history.run.contract
     gate = next((gate for gate in reversed(history.decisive) if gate.gate == "landing"), None)
     checks = tuple(_check(rule, gate, history) for rule in RULES)
@@ -62,7 +62,7 @@ def _test(test: AcceptanceTest, report: TestReport | None) -> CompletionTest:
 
 
 def _open(history: RunHistory) -> tuple[Violation, ...]:
-    """What broke a rule and was not cured: of a run that succeeded, nothing."""
+    """Return the uncured violations; none for a run that succeeded."""
     if history.run.status == "SUCCESS":
         return ()
     return tuple(violation for gate in history.decisive for violation in gate.violations)

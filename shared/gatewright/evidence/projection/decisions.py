@@ -1,4 +1,4 @@
-"""What was decided in a run: each with its reason and with the check that would prove it wrong (OmegaOS, decisions log)."""
+"""Decisions of a run, each with its reason and the check that would disprove it (OmegaOS, decisions log)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from gatewright.run import events as e
 from gatewright.run.choice import RULE, why_chosen
 from gatewright.run.state import Run
 
-#: Titles of the decisions that bind the work; the others tell how it went.
+#: Titles of the decisions that bind the work; the others record its course.
 BINDING = frozenset({"Baseline", "Split", "Repair"})
 Size = Literal["SIMPLE", "MEDIUM", "COMPLEX", "EPIC"]
 
 
 def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog:
-    """The log of a run, open or ended. Raises MalformedError for an event whose payload does not fit."""
+    """Return the decision log of an open or ended run.
+
+    Raises:
+        MalformedError: an event has an invalid payload.
+    """
     size = _size(run)
     made: list[Decision] = []
     latest: dict[str, str] = {}
@@ -50,7 +54,7 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
 
 
 def as_markdown(log: DecisionsLog) -> list[str]:
-    """The log in the form that its readers know; what is shown has to be made printable by the caller."""
+    """Format the log as Markdown. The caller must make the result printable."""
     lines = []
     for each in log.decisions:
         lines += [
@@ -66,13 +70,13 @@ def as_markdown(log: DecisionsLog) -> list[str]:
 
 
 def standing(log: DecisionsLog) -> tuple[Decision, ...]:
-    """The decisions in whose place no later one stands."""
+    """Return the decisions that no later decision replaces."""
     superseded = {each.supersedes for each in log.decisions if each.supersedes is not None}
     return tuple(each for each in log.decisions if each.id not in superseded)
 
 
 def _subject(payload: e.RunEvent) -> str:
-    """What a decision is about that a later one about the same takes the place of; empty for one that none ever does."""
+    """Return the subject of a decision that a later one on the same subject replaces; empty for a permanent decision."""
     match payload:
         case e.FixOrdered():
             return "repair"
@@ -88,7 +92,7 @@ def _size(run: Run) -> Size:
 
 
 def _decision_words(payload: e.RunEvent) -> tuple[str, str, str, str] | None:
-    """Title, decision, rationale and falsifier; None for an event that decides nothing."""
+    """Return title, decision, rationale and falsifier; None for an event without a decision."""
     match payload:
         case e.RunAccepted(baseline_commit=commit) if commit:
             return "Baseline", f"work from {commit}", "a ref may move, a commit does not", "policy gate: the ref names it"
@@ -128,7 +132,7 @@ def _contract(contract: TaskContract) -> tuple[str, str, str, str]:
     clamped = (
         f"; not taken: {', '.join(dict.fromkeys(each.field for each in asked.clamped))}" if asked and asked.clamped else ""
     )
-    return "Contract", decision, f"it is what the request says{_consultation_words(asked)}{clamped}", "policy gate: request"
+    return "Contract", decision, f"it matches the request{_consultation_words(asked)}{clamped}", "policy gate: request"
 
 
 def _consultation_words(consultation: Consultation | None) -> str:

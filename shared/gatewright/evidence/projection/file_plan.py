@@ -1,4 +1,4 @@
-"""A list of files in the making: paths, where their bytes come from, and what could not be had. Reads and writes nothing."""
+"""Plan of a bundle's files: paths, sources of their bytes, and missing sources. No I/O."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 
-#: The bytes of a file, or the URIs of the artifacts whose bytes, one after another, are the file.
+#: The bytes of a file, or the URIs of the artifacts whose concatenated bytes are the file.
 Content = bytes | tuple[str, ...]
 
 
 class FilePlan:
-    """The files so far, and what is missing among them: ``path: why``.
+    """Planned files, and missing ones as ``path: reason``.
 
-    ``lost`` are URIs that the store could not give, ``withheld`` those that must not be given; ``left_out`` are the latter, as
-    far as a file would have needed them.
+    ``lost`` are URIs that the store does not have, ``withheld`` those that must not be included; ``left_out`` are the withheld
+    URIs that some file would have used.
     """
 
     def __init__(self, lost: frozenset[str], withheld: frozenset[str]) -> None:
@@ -32,7 +32,7 @@ class FilePlan:
         return path in self._files
 
     def holds(self, uri: str) -> bool:
-        """Whether some file already is this artifact, or would be, had it not been lost."""
+        """Return whether some file is this artifact, or would be if it were not lost."""
         return uri in self._held
 
     def bytes(self, path: str, data: bytes) -> None:
@@ -45,7 +45,7 @@ class FilePlan:
         self._put(path, codec.encode(document))
 
     def artifact(self, path: str, uri: str) -> None:
-        """A file that is one artifact; an empty URI means that there was nothing to store."""
+        """Add a file that is one artifact; an empty URI means that nothing was stored."""
         if not uri:
             self._put(path, b"")
         elif self._usable(path, uri):
@@ -53,11 +53,15 @@ class FilePlan:
             self._held.add(uri)
 
     def joined(self, path: str, uris: Iterable[str]) -> None:
-        """A file that is several artifacts, one after another."""
+        """Add a file that is the concatenation of several artifacts."""
         self._put(path, tuple(uri for uri in uris if uri and self._usable(path, uri)) or b"")
 
     def finished(self) -> dict[str, Content]:
-        """All files, sorted. Raises MalformedError when one would be the folder of another."""
+        """Return all files, sorted.
+
+        Raises:
+            MalformedError: one path would be a folder of another.
+        """
         for path in self._files:
             parts = path.split("/")
             if any("/".join(parts[:length]) in self._files for length in range(1, len(parts))):

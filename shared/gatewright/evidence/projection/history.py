@@ -1,4 +1,4 @@
-"""A run that has ended, with all the records that its bundle holds. Pure."""
+"""History of an ended run, with all records that its bundle contains. Pure."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from gatewright.run.state import Run
 
 @dataclass(frozen=True, slots=True)
 class RunHistory(FollowedRun):
-    """An ended run with its past. ``records`` ends before the seal."""
+    """An ended run with its events. ``records`` excludes the seal."""
 
     records: tuple[OrchestratorEvent, ...] = ()
 
     def policies(self) -> tuple[str, ...]:
-        """The sha256 of the policies that it was accepted under, and of the others that a gate judged by, in their order.
+        """Digests of the policies at acceptance and of later ones that a gate used, in order.
 
-        There are others where the operator changed them while the run went on.
+        Later ones exist when the operator changed the policies during the run.
         """
         seen = [found.digest for gate in self.gates for found in gate.evidence if found.name == POLICIES]
         return tuple(dict.fromkeys([self.run.accepted.policy_sha256, *seen]))
 
 
 def evidence_records(transitions: Iterable[Transition]) -> tuple[OrchestratorEvent, ...]:
-    """The events that go into a bundle: all but those about the bundle itself."""
+    """Return the events that belong to a bundle: all except those about the bundle itself."""
     records = (record for transition in transitions for record in transition.events)
     return tuple(record for record in records if record.event_type not in e.ABOUT_BUNDLES)
 
 
 def evidence_transitions(transitions: Iterable[Transition]) -> int:
-    """How many ledger messages the bundle rests on: the number of the last one that holds more than the seal."""
+    """Return the number of ledger messages of the bundle: up to the last one that contains more than the seal."""
     return max((t.number for t in transitions if evidence_records([t])), default=0)
 
 
-def tell(run: Run, records: Sequence[OrchestratorEvent]) -> RunHistory:
-    """The history of ``run``, which is what ``records`` fold to.
+def ended_history(run: Run, records: Sequence[OrchestratorEvent]) -> RunHistory:
+    """Return the history of ``run``, the state that ``records`` fold to.
 
-    Raises MalformedError (``run_not_ended``) while the run is open, and for an event whose payload does not fit.
+    Raises:
+        MalformedError: the run is open (``run_not_ended``), or an event has an invalid payload.
     """
     past = follow_all(records)
     if past is None or not run.ended or not run.finished_at:

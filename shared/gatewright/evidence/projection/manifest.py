@@ -1,6 +1,6 @@
-"""The run manifest: who did what in the run, every file with its digest, and the end of the event chain.
+"""The run manifest: the run's participants, every file with its digest, and the last hash of the event chain.
 
-A pure function of the run's events and of the digests of its files, so that a checker can make it again and compare.
+A pure function of the run's events and the digests of its files, so that a verifier can recompute and compare it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROLES: Mapping[str, RoleName] = {
     "reviewer": "REVIEWER",
     "testrunner": "TEST_RUNNER",
 }
-#: How a task stands once the run is over: never given out is skipped, never answered is blocked.
+#: Status of a task after the end of the run: never dispatched is skipped, never answered is blocked.
 _STATUS: Mapping[TaskStatus, Literal["SUCCESS", "FAILED", "BLOCKED", "SKIPPED"]] = {
     "PENDING": "SKIPPED",
     "RUNNING": "BLOCKED",
@@ -42,7 +42,7 @@ def file_record(path: str, data: bytes) -> FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSpan:
-    """The ledger messages that a bundle rests on: how many, and the stream sequences of the first and the last."""
+    """Ledger messages of a bundle: their number, and the stream sequences of the first and the last."""
 
     transitions: int
     first: int | None
@@ -50,7 +50,12 @@ class LedgerSpan:
 
 
 def span_of(transitions: Sequence[Transition], sequences: Sequence[int]) -> LedgerSpan:
-    """The span of a run: all messages but the one that holds the seal alone. ``sequences``: one for each transition."""
+    """Return the span of a run: all messages except one that contains only the seal.
+
+    Args:
+        transitions: the transitions of the run.
+        sequences: stream sequence of each transition.
+    """
     steps = evidence_transitions(transitions)
     if len(sequences) != len(transitions) or not steps:
         return LedgerSpan(steps, None, None)
@@ -58,9 +63,13 @@ def span_of(transitions: Sequence[Transition], sequences: Sequence[int]) -> Ledg
 
 
 def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: LedgerSpan, signer: str) -> RunManifest:
-    """The manifest of a bundle that holds ``files`` (itself and the signatures left out).
+    """Return the manifest of a bundle.
 
-    ``signer`` is the key id of the signing gatekeeper.
+    Args:
+        history: the ended run.
+        files: the files of the bundle, without manifest and signatures.
+        span: the ledger messages of the run.
+        signer: key id of the signing gatekeeper.
     """
     run = history.run
     listed = _file_records(history, files)
@@ -100,7 +109,7 @@ def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: Led
 
 
 def _file_records(history: RunHistory, files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
-    """The files by path, each second place of a fact with the name of the first."""
+    """Return the files by path; each duplicate names its first path."""
     ranked = sorted((file for file in files if file.path not in layout.UNLISTED), key=lambda file: file.path)
     digests = {file.path: file.sha256 for file in ranked}
     reviewed = _last(history, history.reviews) if history.run.review else None
@@ -114,7 +123,7 @@ def _file_records(history: RunHistory, files: Iterable[FileRecord]) -> tuple[Fil
 
 
 def _last(history: RunHistory, task_ids: Iterable[str]) -> str | None:
-    """The last of these tasks that was about the candidate that landed."""
+    """Return the last of these tasks that was about the landed candidate."""
     run = history.run
     about = (task_id for task_id in task_ids if run.tasks[task_id].candidate in {0, run.chosen})
     return next(reversed(tuple(about)), None)

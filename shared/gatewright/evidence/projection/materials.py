@@ -1,4 +1,4 @@
-"""Brings the bytes of artifacts to a projection. The only part of making a bundle that waits for the bus."""
+"""Fetches the artifacts of a projection. The only part of building a bundle that waits for the bus."""
 
 from __future__ import annotations
 
@@ -13,25 +13,33 @@ from gatewright.evidence.projection.file_plan import Content
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.projection import project
 
-#: Artifacts asked for at the same time.
+#: Number of artifacts fetched at the same time.
 PARALLEL = 8
-#: The code with which a source refuses an artifact that no bundle may hold.
+#: Error code of a source that withholds an artifact because no bundle may contain it.
 WITHHELD = "secret_found"
 
 
 class ArtifactSource(Protocol):
-    """Where artifacts are kept; every Bus is one."""
+    """Artifact store; every Bus is one."""
 
     async def get_artifact(self, uri: str) -> bytes:
-        """The bytes of ``artifact:sha256:<hex>``. Raises ArtifactError when there are none, BusError when it cannot serve."""
+        """Return the bytes of ``artifact:sha256:<hex>``.
+
+        Raises:
+            ArtifactError: the store does not have the artifact.
+            BusError: the store does not answer.
+        """
 
 
 async def materialize(history: RunHistory, source: ArtifactSource) -> dict[str, bytes]:
-    """Path -> bytes of every file of the bundle but manifest and signature: always the same for the same run and store.
+    """Return path -> bytes of every file of the bundle except manifest and signatures; deterministic for a run and its store.
 
-    An artifact that a role only claimed to have stored is left out and named in the evidence report, as is one that ``source``
-    withholds (ArtifactError with the code ``secret_found``). Raises ArtifactError when one of the gatekeeper's own is missing,
-    and what ``source`` raises when it cannot serve now: seal again later.
+    An artifact that a role falsely claimed to have stored is left out and listed in the evidence report. So is one that
+    ``source`` withholds (ArtifactError with the code ``secret_found``).
+
+    Raises:
+        ArtifactError: one of the gatekeeper's own artifacts is missing.
+        BusError: ``source`` does not answer now; seal again later.
     """
     candidate = history.run.candidate
     had = {candidate.names: await _get(candidate.names, source)} if candidate and candidate.names else {}
@@ -52,7 +60,7 @@ def _bytes(content: Content, blobs: dict[str, bytes]) -> bytes:
 
 
 async def _gather(uris: Iterable[str], source: ArtifactSource) -> tuple[dict[str, bytes], dict[str, str]]:
-    """What could be had, and the code of the error for what could not."""
+    """Return the fetched artifacts, and the error code of each failure."""
     wanted = sorted(uris)
     slots = asyncio.Semaphore(PARALLEL)
 
@@ -76,7 +84,7 @@ async def _gather(uris: Iterable[str], source: ArtifactSource) -> tuple[dict[str
 
 
 async def _get(uri: str, source: ArtifactSource) -> bytes:
-    """The bytes that ``uri`` names, whatever the source thinks of them."""
+    """Return the bytes of ``uri`` without screening."""
     data = await source.get_artifact(uri)
     if hashlib.sha256(data).hexdigest() != layout.digest_of(uri):
         raise ArtifactError(f"the store's bytes for {uri} have another digest")

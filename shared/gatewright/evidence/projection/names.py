@@ -1,4 +1,4 @@
-"""A list of changed paths as text, one a line, quoted the way git quotes them (``core.quotePath`` on)."""
+"""Lists of changed paths as text, one per line, quoted as git quotes them (``core.quotePath`` on)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ _TABLE = [_QUOTED.get(byte, chr(byte)) for byte in range(256)]
 
 
 def quote_path(path: bytes) -> str:
-    """``path`` as git prints it: C-quoted when it holds a control character, a quote, a backslash or a byte above 126."""
+    """Return ``path`` as git prints it: C-quoted when it has a control character, a quote, a backslash or a byte above 126."""
     if any(byte in _QUOTED for byte in path):
         return '"' + "".join(_TABLE[byte] for byte in path) + '"'
     return path.decode("ascii")
 
 
 def name_list(names: bytes) -> bytes:
-    """What ``git diff --name-only`` prints for these paths (each ended by a NUL): one a line, quoted, sorted by their bytes."""
+    """Return the output of ``git diff --name-only`` for these paths: one per line, quoted, sorted by bytes.
+
+    Args:
+        names: the paths, each terminated by a NUL.
+    """
     paths = sorted(set(names.split(b"\0")) - {b""})
     return "".join(f"{quote_path(path)}\n" for path in paths).encode("ascii")

@@ -1,7 +1,7 @@
-"""The progress packet of an ended run: what was ordered, what came of it, what proves it, and what is left.
+"""Progress packet of an ended run: order, result, evidence and remaining work.
 
-Pure, and made of the events and the list of changed paths alone: ``verify`` makes it again. Of what an agent, a model or a
-requester has written, names of paths alone stand in it, as git quotes them; all else is a code, a digest, an id or a number.
+Pure, and computed only from the events and the list of changed paths, so ``verify`` can recompute it. Of text by agents, models
+or requesters it contains only path names, quoted as by git. Everything else is a code, a digest, an id or a number.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from gatewright.run import events as e
 from gatewright.run.state import Run, RunTask
 from gatewright.scope import AllowedPaths
 
-#: Of each list, so many; the rest is counted. A packet has some 64 KiB at the most.
+#: Maximum entries per list; further ones are counted. A packet has at most about 64 KiB.
 MOST_PATHS: Final = 60
 MOST_SHARD_PATHS: Final = 6
 MOST: Final = 40
 MOST_REPAIRS: Final = 20
-#: Characters of a quoted path; a longer one is counted and not named.
+#: Maximum characters of a quoted path; longer ones are counted, not listed.
 LONGEST_PATH: Final = 240
-#: Stands for a word that has not the form of a code.
+#: Placeholder for a word that is not a well-formed code.
 UNKNOWN: Final = "other"
 
 _CODE = re.compile(r"[a-z][a-z0-9_.]{0,79}", re.ASCII)  # noqa: TID251 - linear: anchored by fullmatch, one bounded repetition
@@ -56,7 +56,12 @@ _T = TypeVar("_T")
 
 
 def progress_of(history: RunHistory, names: bytes) -> ProgressPacket:
-    """The packet. ``names`` are the candidate's changed paths, each ended by a NUL; empty without a candidate."""
+    """Return the progress packet.
+
+    Args:
+        history: the ended run.
+        names: the candidate's changed paths, each terminated by a NUL; empty without a candidate.
+    """
     run, landed = history.run, history.run.landed
     touched = sorted(set(names.split(b"\0")) - {b""})
     open_items, repairs = list(_open(history)), list(_repairs(history))
@@ -92,12 +97,12 @@ def progress_of(history: RunHistory, names: bytes) -> ProgressPacket:
 
 
 def repository_digest(key: str) -> str:
-    """The digest by which documents name a repository: where it lies is nothing that they tell."""
+    """Return the digest that documents use for a repository, so that they do not disclose its location."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def name_paths(paths: Iterable[bytes], most: int = MOST_PATHS) -> NamedPaths:
-    """The first of ``paths``, as git quotes them; those for which there is no room, and longer ones, are counted."""
+    """Return the first of ``paths``, quoted as by git; longer ones, and those beyond ``most``, are counted."""
     every = [quote_path(path) for path in paths]
     short = [path for path in every if path and len(path) <= LONGEST_PATH][:most]
     return NamedPaths(paths=tuple(short), more=len(every) - len(short))
@@ -139,7 +144,7 @@ def _bytes(paths: Iterable[str]) -> list[bytes]:
 
 
 def _last(run: Run) -> list[tuple[int, TestCommand]]:
-    """Every command of the last attempt's report with its number: of one that was run twice, the second run."""
+    """Return every command of the last attempt's report with its number; for a repeated command, the second run."""
     commands = run.tests.commands if run.tests else ()
     return sorted({command.name: (number, command) for number, command in enumerate(commands, 1)}.values(), key=lambda c: c[0])
 
@@ -168,8 +173,12 @@ def _proofs(run: Run) -> PacketProofs:
 
 
 def _open(history: RunHistory) -> Iterable[OpenItem]:
-    """1. what is left to be done by people after a landing  2. of a run that did not succeed: the refusals that it ended by,
-    the tasks of its last attempt that were not done, the tests that did not pass, the people who have not said yes."""
+    """Yield the open items.
+
+    1. After a landing: what people still have to do.
+    2. After a failure: the refusals that ended the run, the unfinished tasks of its last attempt, the failed tests, the open
+       approval requests.
+    """
     run = history.run
     if run.status == "SUCCESS":
         if run.landed and run.landed.mode == "branch" and _REFERENCE.fullmatch(run.landed.ref):  # 1
@@ -211,7 +220,7 @@ def _codes(history: RunHistory) -> Iterable[str]:
 
 
 def _reconcile(run: Run, touched: Sequence[bytes]) -> Reconciliation | None:
-    """The plan against what was found; None where there was no plan. Of several candidates, the chosen one's part."""
+    """Compare the plan with the result; None without a plan. With several candidates, use the chosen one's part."""
     if run.plan is None:
         return None
     planned = [each for each in run.plan.contracts if not run.chosen or (each.candidate or run.chosen) == run.chosen]

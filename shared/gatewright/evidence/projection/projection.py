@@ -1,7 +1,7 @@
-"""What a bundle holds: a pure function of an ended run's events, so that a lost bundle can be made again byte for byte.
+"""Content of a bundle: a pure function of an ended run's events, so that a lost bundle can be rebuilt byte for byte.
 
-``project`` names every file and where its bytes come from: written here, or artifacts named by digest. It asks no clock, no
-host and no store. The manifest, which lists the files, and the signature come afterwards (``manifest.py``, ``statement.py``).
+``project`` lists every file and the source of its bytes: computed here, or artifacts named by digest. It uses no clock, no host
+and no store. The manifest, which lists the files, and the signatures follow later (``manifest.py``, ``statement.py``).
 """
 
 from __future__ import annotations
@@ -29,28 +29,34 @@ from gatewright.run import events as e
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Every file of a bundle but the manifest and its signature.
+    """Every file of a bundle except the manifest and its signatures.
 
-    ``files`` is sorted by path. ``essential`` are the gatekeeper's own artifacts: without them no bundle can be made.
+    ``files`` is sorted by path. ``essential`` are the gatekeeper's own artifacts: without them no bundle can be built.
     """
 
     files: Mapping[str, Content]
     essential: frozenset[str]
 
     def artifacts(self) -> frozenset[str]:
-        """The URIs of all artifacts that the files need."""
+        """URIs of all artifacts that the files need."""
         return frozenset(uri for content in self.files.values() if isinstance(content, tuple) for uri in content)
 
 
 def project(
     history: RunHistory, *, names: bytes = b"", lost: frozenset[str] = frozenset(), withheld: frozenset[str] = frozenset()
 ) -> Projection:
-    """The files of the bundle of ``history``.
+    """Return the files of the bundle of ``history``.
 
-    ``names`` are the candidate's changed paths, each ended by a NUL (empty without a candidate); ``lost`` are URIs that the
-    artifact store could not give, ``withheld`` those that hold a secret: files that rest on them are left out, and the evidence
-    report names them.
-    Raises MalformedError for an id that cannot be a file name.
+    Files that depend on a lost or withheld artifact are left out and listed in the evidence report.
+
+    Args:
+        history: the ended run.
+        names: the candidate's changed paths, each terminated by a NUL; empty without a candidate.
+        lost: URIs that the artifact store does not have.
+        withheld: URIs of artifacts that contain a secret.
+
+    Raises:
+        MalformedError: an id cannot be a file name.
     """
     files = FilePlan(lost, withheld)
     _run_files(files, history, names)
@@ -71,7 +77,7 @@ def project(
 
 
 def events_file(history: RunHistory) -> bytes:
-    """``events.jsonl``: one event a line, canonical JSON."""
+    """Return ``events.jsonl``: one event per line, canonical JSON."""
     return b"".join(codec.encode(record) + b"\n" for record in history.records)
 
 
@@ -96,7 +102,7 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
         files.text(layout.GIT_CANDIDATE, run.candidate.tree)
     if run.landed:
         files.document(layout.GIT_LANDED, run.landed)
-    # No worktree is ever linked: the tree object that stood for it is named instead.
+    # No worktree exists: the reference names the tree object instead.
     files.text(layout.WORKTREE_REF, f"git-tree:{run.candidate.tree if run.candidate else run.accepted.baseline_tree}")
     files.text(layout.TRACE_ID, run.trace_id)
     files.document(layout.META, meta(history))
@@ -149,7 +155,7 @@ def _outputs(files: FilePlan, task_id: str, tests: TestReport) -> None:
 
 
 def _refused_patch(files: FilePlan, gate: GateReport) -> None:
-    """A patch that the diff gate refused is in no accepted result; its verdict names it."""
+    """Add a patch that the diff gate refused. No accepted result contains it, but the verdict names it."""
     patch = next((evidence.digest for evidence in gate.evidence if evidence.name == "patch"), "")
     if gate.gate == "diff" and gate.task_id and layout.digest_of(patch):
         path = layout.task_patch(gate.task_id)
@@ -158,7 +164,7 @@ def _refused_patch(files: FilePlan, gate: GateReport) -> None:
 
 
 def _test_files(files: FilePlan, history: RunHistory) -> None:
-    """The run's own test evidence: that of the last attempt, all commands after one another."""
+    """Add the run's test evidence: that of the last attempt, all commands concatenated."""
     tests: TestReport | None = history.run.tests
     commands = tests.commands if tests else ()
     files.bytes(layout.TEST_COMMAND, "".join(f"{shlex.join(command.cmd_argv)}\n" for command in commands).encode())
@@ -167,7 +173,7 @@ def _test_files(files: FilePlan, history: RunHistory) -> None:
 
 
 def _consultation_files(files: FilePlan, history: RunHistory) -> None:
-    """What pm, tech lead and reviewers asked models. A name that is none, or that stands twice, keeps its place by digest."""
+    """Add the model consultations of pm, tech lead and reviewers. An unsafe or duplicate name is replaced by the digest."""
     for task_id, asked in history.consultations():
         for artifact in asked.artifacts:
             path = layout.consultation(task_id, artifact.name) if layout.is_safe(artifact.name) else ""
@@ -176,7 +182,7 @@ def _consultation_files(files: FilePlan, history: RunHistory) -> None:
 
 
 def _interrupted_files(files: FilePlan, history: RunHistory) -> None:
-    """What work left behind that ended without an answer: the records of its model calls, and more."""
+    """Add the artifacts of work that ended without an answer, such as the records of its model calls."""
     for task in history.run.tasks.values():
         for number, left in enumerate(task.interrupted.values(), 1):
             for artifact in left.artifacts:
@@ -186,7 +192,7 @@ def _interrupted_files(files: FilePlan, history: RunHistory) -> None:
 
 
 def _approval_files(files: FilePlan, history: RunHistory) -> None:
-    """What people were asked and said, each signature beside the very bytes that it covers."""
+    """Add approval requests and decisions, with each signature beside the exact bytes that it covers."""
     number = 0
     for record in history.records:
         payload = e.event_of(record)
@@ -203,7 +209,7 @@ def _approval_files(files: FilePlan, history: RunHistory) -> None:
 
 
 def _summons_files(files: FilePlan, history: RunHistory) -> None:
-    """What roles were asked beside the run, and said; a question that the run's end has overtaken has no answer."""
+    """Add questions to roles and their answers; a question without an answer at the run's end has none."""
     for task_id, asked in history.run.summonses.items():
         files.document(layout.summons_question(task_id), asked.task)
         if asked.answer is not None:
@@ -218,7 +224,7 @@ def _signed_files(files: FilePlan, payload: e.ApprovalDecided | e.ApprovalByGran
 
 
 def _artifact_files(files: FilePlan, history: RunHistory) -> None:
-    """Whatever else the events name: inputs, reports' attachments, what a gate looked at. Once per digest, by digest."""
+    """Add all other artifacts that the events name (inputs, attachments, examined objects), once per digest."""
     run = history.run
     contracts = [run.contract, *(task.contract for task in run.tasks.values())]
     named: list[Artifact] = [*(run.request.artifacts if run.request else ())]
@@ -234,6 +240,6 @@ def _artifact_files(files: FilePlan, history: RunHistory) -> None:
     uris += [evidence.digest for gate in history.gates for evidence in gate.evidence]
     for uri in uris:
         digest = layout.digest_of(uri)
-        # Anything else is a data: URI, which holds its own bytes, or a name of the repository's.
+        # Anything else is a data: URI, which contains its bytes, or a name in the repository.
         if digest and not files.holds(uri):
             files.artifact(layout.artifact(digest), uri)

@@ -1,7 +1,7 @@
-"""``meta.json``: what the run happened on, and who acted in it with what, as far as the run's events record it.
+"""``meta.json``: the environment of the run and its participants with their tools, as recorded in the events.
 
-The gatekeeper's own facts stand here. Those of a role stand in its report, which is its word; here is where to find it, and the
-digest of what it says, so that two runs can be compared at a glance. Pure.
+It contains the gatekeeper's own facts. Those of a role are claims in its report; this file has their location and digest, so
+that two runs can be compared quickly. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.evidence.projection.history import RunHistory
 
 
 class Acted(Document):
-    """A process that answered a task: in which document, and the digest of the surroundings that it tells of."""
+    """A process that answered a task: the document, and the digest of the surroundings that it reports."""
 
     task_id: str
     role: RoleName
@@ -26,7 +26,7 @@ class Acted(Document):
 
 
 class RunMeta(Document):
-    """``policies`` are the digests of the policy files by name; ``policy_sha256`` is the one over all of them."""
+    """``policies`` are the digests of the policy files by name; ``policy_sha256`` is the digest over all of them."""
 
     run_id: str
     requested_by: str
@@ -41,12 +41,12 @@ class RunMeta(Document):
     environment: str | None = None
     sandbox: str | None = None
     model: str | None = None
-    #: Who submitted it: the identity that the bus knew. ``requested_by`` is a claim.
+    #: The submitter, as authenticated by the bus. ``requested_by`` is a claim.
     publisher: str | None = None
 
 
 def meta(history: RunHistory) -> RunMeta:
-    """What is known of the surroundings of a run."""
+    """Return the known environment of a run."""
     run, accepted, contract = history.run, history.run.accepted, history.run.contract
     return RunMeta(
         run_id=run.run_id,
@@ -66,12 +66,12 @@ def meta(history: RunHistory) -> RunMeta:
 
 
 def digest_of(surroundings: Surroundings | None) -> str | None:
-    """The sha256 of the canonical JSON of what a role told of its surroundings."""
+    """Return the sha256 of the canonical JSON of the surroundings that a role reported."""
     return hashlib.sha256(codec.encode(surroundings)).hexdigest() if surroundings else None
 
 
 def _actors(history: RunHistory) -> Iterator[Acted]:
-    """In the order of the work; a compiled contract names its pm, and tells nothing of what it was made with."""
+    """Yield participants in the order of the work. A compiled contract names its pm but no surroundings."""
     run = history.run
     if run.request and run.contract:
         task_id = next((task.task_id for task in run.tasks.values() if task.role == "pm"), "")

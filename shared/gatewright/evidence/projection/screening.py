@@ -1,7 +1,7 @@
-"""What of the artifact store may go into a bundle: not what a role stored with a secret in it, whatever it says about itself.
+"""Secret screening of artifacts before they enter a bundle, regardless of what the role claims about them.
 
-Honest roles have redacted their outputs before they stored them. A bundle is copied, shown and kept, so the gatekeeper
-looks again, at all of it, used or not. What it withholds is named as missing in the evidence report.
+Honest roles have redacted their outputs before storing them. A bundle is copied, displayed and kept, so the gatekeeper scans
+all artifacts again, used or not. The evidence report lists withheld artifacts as missing.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _BINARY = b"GIT binary patch\n"
 
 
 class ScreenedArtifacts:
-    """``source`` as a bundle of ``run`` may see it.
+    """View of ``source`` for the bundle of ``run``.
 
-    1. The candidate's patch and names are let through unseen: they are the gatekeeper's own, what they add was judged, and all
-    the rest of them stood in the repository before.
-    2. Of the patches that the candidate was composed of, the text is searched that no file gets; the diff gate has searched it
-    before, and what files get is that of 1.
-    3. A patch that was applied may show a leaked value that it removes or leaves where it is, for the same reason.
-    4. Any artifact of a run with a candidate may show a value that the candidate's patch shows.
-    5. Nothing else with a secret is kept. Binary content of patches is decoded before it is searched.
+    1. The candidate's patch and names pass without a scan: they are the gatekeeper's own, their additions were judged, and the
+       rest was in the repository before.
+    2. Of the patches that form the candidate, the text that ends up in no file is scanned. The diff gate scanned it before; the
+       other text is part of 1.
+    3. For the same reason, an applied patch may contain a leaked value that it removes or leaves in place.
+    4. Any artifact of a run with a candidate may contain a value that the candidate's patch contains.
+    5. Everything else with a secret is withheld. Binary content of patches is decoded before the scan.
 
-    ``clean`` are the URIs in which ``scanner`` has found nothing: a seal that is tried again does not search them again.
+    ``clean`` are the URIs in which ``scanner`` found nothing, so that a repeated seal does not scan them again.
     """
 
     def __init__(self, source: ArtifactSource, run: Run, scanner: SecretScanner, clean: CleanContents | None = None) -> None:
@@ -46,7 +46,11 @@ class ScreenedArtifacts:
         self._composed = frozenset(_composed_patches(run))
 
     async def get_artifact(self, uri: str) -> bytes:
-        """Raises ArtifactError (``secret_found``) for what looks like a secret, and what the source and the scanner raise."""
+        """Return the bytes of an artifact that passes the screening.
+
+        Raises:
+            ArtifactError: it contains a suspected secret (``secret_found``). Errors of source and scanner pass through.
+        """
         data = await self._source.get_artifact(uri)
         if uri in self._judged or uri in self._clean:  # 1
             return data
@@ -62,12 +66,12 @@ class ScreenedArtifacts:
         return data
 
     def _values_beside(self, uri: str, data: bytes) -> list[bytes]:
-        """What looks like a secret in the text of a patch that no file gets."""
+        """Return suspected secrets in the text of a patch that ends up in no file."""
         reading = _as_patch(data)
         return list(values_in_patch_text(data, reading, self._scanner)) if reading is not None else self._values(uri, data)
 
     def _values(self, uri: str, data: bytes) -> list[bytes]:
-        """What looks like a secret in ``data``."""
+        """Return suspected secrets in ``data``."""
         applied = uri in self._applied
         hits = self._scanner.find(data)
         reading = _as_patch(data) if (hits and applied) or _BINARY in data else None
@@ -82,14 +86,14 @@ class ScreenedArtifacts:
 
 
 def _applied_patches(run: Run) -> Iterator[str]:
-    """The patches that the diff gate has applied: what they remove or leave stood in the repository."""
+    """Yield the patches that the diff gate applied: what they remove or leave was in the repository."""
     for task in run.tasks.values():
         if task.tree and task.result is not None:
             yield task.result.git.patch
 
 
 def _composed_patches(run: Run) -> Iterator[str]:
-    """The patches that together are the run's candidate."""
+    """Yield the patches that form the run's candidate."""
     if run.candidate is not None:
         for task in run.workers():
             if task.tree and task.status == "SUCCESS" and task.result is not None:
@@ -104,7 +108,7 @@ def _as_patch(data: bytes) -> Reading | None:
 
 
 def _is_earlier(data: bytes, reading: Reading, hit: Hit) -> bool:
-    """Whether all lines of a hit are removed lines or context of one hunk."""
+    """Return whether all lines of a hit are removed lines or context of one hunk."""
     spans: Sequence[tuple[int, int]] = [(hunk.at, hunk.end) for file in reading.files for hunk in file.hunks]
     if not any(start <= hit.start and hit.end <= end for start, end in spans):
         return False

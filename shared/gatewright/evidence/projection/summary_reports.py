@@ -1,7 +1,7 @@
-"""The reports that the gatekeeper itself writes about an ended run: its result, and honest stand-ins for what never happened.
+"""The gatekeeper's own reports on an ended run: its result, and placeholders for reviews and tests that did not happen.
 
-A bundle always has its review and test report (specification 5.2: removals are not allowed). Where no review or test took
-place, the report says so and can never be read as a pass. Pure: everything comes from the run's events.
+A bundle always has a review report and a test report (specification 5.2: removals are not allowed). A placeholder states that
+nothing took place and can never pass. Pure: everything comes from the run's events.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gatewright.evidence.layout import digest_of
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import name_list
 
-#: Who signs the gatekeeper's own reports. The inherited role names know no gatekeeper; OPS is the nearest.
+#: Author of the gatekeeper's own reports. The inherited role names have no gatekeeper; OPS is the nearest.
 GATEKEEPER = Agent(role="OPS", agent_id="gatekeeper")
 #: Which verdicts make up each outcome of a task result.
 _OUTCOMES: dict[str, frozenset[GateName]] = {
@@ -36,7 +36,7 @@ _OUTCOMES: dict[str, frozenset[GateName]] = {
 
 
 def failure_reason(history: RunHistory) -> str | None:
-    """``code: message`` of a run that did not succeed; that of an aborted one begins with ``aborted``."""
+    """Return ``code: message`` of a run that did not succeed; for an aborted one it begins with ``aborted``."""
     failure = history.run.failure
     if history.run.status == "SUCCESS":
         return None
@@ -45,18 +45,23 @@ def failure_reason(history: RunHistory) -> str | None:
 
 
 def why_not(history: RunHistory) -> str:
-    """Why something that a whole run has is not there, in words."""
+    """Return as text why a part of a complete run is missing."""
     return f"the run ended as {history.run.status} ({failure_reason(history) or 'no failure'})"
 
 
 def outcomes(gates: Iterable[GateReport]) -> GateOutcomes:
-    """What the gates really said. An outcome is passed when it was judged and every verdict on it is PASS (fail closed)."""
+    """Return the outcomes of the gates. An outcome passes when it was judged and all its verdicts are PASS (fail closed)."""
     judged = tuple(gates)
     return GateOutcomes(**{name: _outcome(gate for gate in judged if gate.gate in kinds) for name, kinds in _OUTCOMES.items()})
 
 
 def final_result(history: RunHistory, names: bytes) -> TaskResult:
-    """``reports/task_result.json``: the whole run. ``names`` are the changed paths, each ended by a NUL."""
+    """Return ``reports/task_result.json`` for the whole run.
+
+    Args:
+        history: the ended run.
+        names: the changed paths, each terminated by a NUL.
+    """
     run = history.run
     candidate, landed = run.candidate, run.landed
     head = (landed.commit if landed else "") or (candidate.tree if candidate else "")
@@ -85,7 +90,7 @@ def final_result(history: RunHistory, names: bytes) -> TaskResult:
 
 
 def review_report(history: RunHistory) -> ReviewReport:
-    """The reviewer's report, or one that says that there was none."""
+    """Return the reviewer's report, or a placeholder that states that there was none."""
     run = history.run
     return run.review or ReviewReport(
         run_id=run.run_id,
@@ -99,7 +104,7 @@ def review_report(history: RunHistory) -> ReviewReport:
 
 
 def test_report(history: RunHistory) -> TestReport:
-    """The test runner's report, or one that says that nothing was run."""
+    """Return the test runner's report, or a placeholder that states that nothing was run."""
     run = history.run
     return run.tests or TestReport(
         run_id=run.run_id,
@@ -116,7 +121,7 @@ def test_report(history: RunHistory) -> TestReport:
 
 
 def findings_bundle(history: RunHistory) -> EvidenceBundle:
-    """A searcher's findings; no run has a searcher yet, and the file says so."""
+    """Return the findings of a searcher. No run has a searcher yet, and the file states that."""
     run = history.run
     return EvidenceBundle(
         bundle_id=run.run_id,

@@ -1,4 +1,4 @@
-"""Small files that are there whole and lasting, or not at all: keys, whose loss or half of which no operator could mend."""
+"""Atomic and durable writes of small files such as keys, which no operator could restore after a partial write."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from pathlib import Path
 
 
 def put_file(path: Path, data: bytes, *, mode: int) -> None:
-    """Put ``data`` in the place of whatever file ``path`` was, making its folder (0700) if need be. Raises OSError."""
+    """Write ``data`` to ``path``, replacing an existing file; create its folder (0700) if necessary.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _draft(path, data, mode) as draft:
         draft.replace(path)
 
 
 def publish_file(path: Path, data: bytes, *, mode: int) -> None:
-    """Create ``path``. Raises FileExistsError when another one was first, OSError."""
+    """Create ``path``.
+
+    Raises:
+        FileExistsError: another process created it first.
+        OSError: the file cannot be written.
+    """
     with _draft(path, data, mode) as draft:
         os.link(draft, path)
 
 
 @contextmanager
 def _draft(path: Path, data: bytes, mode: int) -> Iterator[Path]:
-    """A file beside ``path``, durable, that is gone afterwards; what became of the folder is durable too."""
+    """Yield a durable temporary file beside ``path``. Changes of the folder are durable too on exit."""
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     draft = Path(name)
     try:
@@ -40,7 +49,7 @@ def _draft(path: Path, data: bytes, mode: int) -> Iterator[Path]:
 
 
 def sync_folder(path: Path) -> None:
-    """Make durable which files are in a folder."""
+    """Make the entries of a folder durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

@@ -1,8 +1,8 @@
-"""Signatures over statements: DSSE envelopes, made and opened with securesystemslib, so that others can check them with it.
+"""Signatures over statements: DSSE envelopes by securesystemslib, so that other tools can verify them with it.
 
-An envelope has exactly one form here: canonical JSON, canonical base64, one signature with the signer's key id. Another
-spelling of the same signature is refused, so that no byte of the file can change unnoticed. What the payload says is not
-looked at (``statement.py``, ``verify.py``).
+An envelope has exactly one encoding here: canonical JSON, canonical base64, one signature with the signer's key id. Another
+encoding of the same signature is refused, so that no byte of the file can change unnoticed. The payload is not interpreted here
+(``statement.py``, ``verify.py``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 
 class Signer:
-    """Signs what the gatekeeper states. One per process; safe in threads."""
+    """Signer of the gatekeeper's statements. One per process; thread-safe."""
 
     def __init__(self, key: PrivateKey) -> None:
-        # Imported when a signer is made, at the start of the gatekeeper, and not at its first seal.
+        # Imported when a signer is created, at the start of the gatekeeper, and not at its first seal.
         from securesystemslib.signer import CryptoSigner
 
         self.key_id = key.public.key_id
@@ -30,11 +30,11 @@ class Signer:
         self._signer = CryptoSigner(key.secret, key.public.library_key())
 
     def current(self, finished_at: str = "") -> Signer:  # noqa: ARG002 - one whose key is replaced looks at it
-        """Who signs what ended then; this one, unless its key has been replaced meanwhile."""
+        """Return the signer for a run that ended then: this one, unless its key has been replaced."""
         return self
 
     def envelope(self, payload: bytes) -> bytes:
-        """The DSSE envelope around ``payload``: the same bytes for the same payload and key (ed25519 is deterministic)."""
+        """Return the DSSE envelope around ``payload``; deterministic for payload and key (ed25519)."""
         from securesystemslib.dsse import Envelope
 
         envelope = Envelope(payload, PAYLOAD_TYPE, {})
@@ -54,15 +54,24 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 def payload_of(envelope: bytes) -> bytes:
-    """What an envelope holds, unchecked: for a report on what was claimed. Raises MalformedError (``bad_envelope``)."""
+    """Return the unverified payload of an envelope, to report what it claims.
+
+    Raises:
+        MalformedError: it is no envelope (``bad_envelope``).
+    """
     return _unbase64(_parse(envelope).payload)
 
 
 def open_envelope(envelope: bytes, trusted: Sequence[PublicKey]) -> tuple[bytes, PublicKey]:
-    """The payload of ``envelope`` and the trusted key that signed it.
+    """Return the payload of ``envelope`` and the trusted key that signed it.
 
-    1. it is an envelope of the one form  2. its key is trusted  3. the signature holds over the payload and its type.
-    Raises MalformedError (``bad_envelope``), VerificationError (``no_trusted_key``, ``untrusted_key``, ``bad_signature``).
+    1. The envelope has the canonical encoding.
+    2. Its key is trusted.
+    3. The signature verifies over the payload and its type.
+
+    Raises:
+        MalformedError: ``bad_envelope``.
+        VerificationError: ``no_trusted_key``, ``untrusted_key``, ``bad_signature``.
     """
     parsed = _parse(envelope)  # 1
     payload = _unbase64(parsed.payload)
@@ -104,7 +113,7 @@ def _parse(data: bytes) -> _Envelope:
 
 
 def _unbase64(text: str) -> bytes:
-    """Bytes of the one canonical base64 form: unused bits of the last digit would be a place to hide a change."""
+    """Decode canonical base64 only: unused bits of the last digit could hide a change."""
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError as error:

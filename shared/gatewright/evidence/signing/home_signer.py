@@ -1,4 +1,4 @@
-"""The signer of a gatekeeper that runs while its key is replaced: each bundle is signed with the key that signs by then."""
+"""Signer of a gatekeeper whose key may be replaced while it runs: each bundle is signed with the current key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatewright.evidence.signing.envelopes import Signer
 
 
 class HomeSigner(Signer):
-    """Signs with the key in ``private``, whose ring is that of ``home``. Raises ConfigurationError when it cannot be used."""
+    """Signs with the key in ``private`` of the key ring in ``home``. Raises ConfigurationError when it cannot be used."""
 
     def __init__(self, home: Path, private: Path) -> None:
         super().__init__(keys.load_or_create(private))
@@ -20,10 +20,11 @@ class HomeSigner(Signer):
         self._now: tuple[object, Signer] = (self._mark(), self)
 
     def current(self, finished_at: str = "") -> Signer:
-        """The signer for a run that ended then (RFC 3339).
+        """Return the signer for a run that ended then (RFC 3339).
 
-        Raises UnavailableError (``bundle_unwritable``) while the key is being replaced: what a retired key signs about a run
-        that ended after its retirement is not accepted.
+        Raises:
+            UnavailableError: the key is being replaced (``bundle_unwritable``). A retired key's signature on a run that ended
+                after its retirement would be rejected.
         """
         try:
             mark = self._mark()

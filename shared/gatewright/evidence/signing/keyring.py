@@ -1,8 +1,8 @@
-"""The keys of a home folder over time: one signs, and every public key that ever did (or is trusted besides) verifies.
+"""Key ring of a home folder: one signing key, and every public key that verification accepts.
 
-``<home>/keys/trusted/*.pub`` are the keys that verifying accepts: PEM, with ``Created`` and ``Retired`` above it for people. A
-file that is put there by hand is trusted too; taking a file away is how a key stops being trusted. What a retired key signed
-about a run that ended after its retirement is not accepted; the holder of an old key can still write an old date.
+``<home>/keys/trusted/*.pub`` are the accepted keys: PEM, with ``Created`` and ``Retired`` above it for people. A file put there
+by hand is trusted too; removing a file revokes the trust. A retired key's signature on a run that ended after its retirement is
+rejected, but the holder of an old key can still write an old date.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from gatewright.evidence.signing.durable_files import put_file
 from gatewright.file_locks import lock_folder
 
 _NOTE = re.compile(rb"^(Created|Retired): ([0-9TZ:.+-]{1,40})$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
-#: ``signing``: this host's own; ``retired``: was its own; ``trusted``: put into the ring; ``given``: named for one command.
+#: ``signing``: this host's own; ``retired``: formerly its own; ``trusted``: added to the ring; ``given``: named for one
+#: command.
 State = Literal["signing", "trusted", "retired", "given"]
-#: Private keys that no longer sign: a lost bundle of their time can only be made again with them.
+#: Retired private keys: only they can rebuild a lost bundle of their time.
 RETIRED = "retired"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """A trusted key, and why it is. Times are RFC 3339, empty where they were not noted; ``file`` is the public half."""
+    """A trusted key and the reason for the trust. Times are RFC 3339, empty when unknown; ``file`` is the public half."""
 
     key_id: str
     state: State
@@ -41,7 +42,7 @@ class KnownKey:
 
     @property
     def whose(self) -> str:
-        """In words."""
+        """The reason as text."""
         return {
             "signing": "this host's own",
             "trusted": "pinned in this home",
@@ -51,12 +52,16 @@ class KnownKey:
 
 
 def trusted_folder(home: Path) -> Path:
-    """Where the public keys lie that verifying accepts."""
+    """Return the folder of the public keys that verification accepts."""
     return home / "keys" / "trusted"
 
 
 def make(home: Path, private: Path) -> keys.PrivateKey:
-    """The signing key in ``private``, made when there is none, and known to the ring. Raises ConfigurationError."""
+    """Return the signing key in ``private``; create it and add it to the ring when missing.
+
+    Raises:
+        ConfigurationError: the key cannot be read or written.
+    """
     key = keys.load_or_create(private)
     with _ours(home):
         _note(home, key.public, created=_made_at(private))
@@ -64,11 +69,21 @@ def make(home: Path, private: Path) -> keys.PrivateKey:
 
 
 def rotate(home: Path, private: Path, now: datetime, *, discard: bool = False) -> tuple[keys.PublicKey, keys.PublicKey]:
-    """A new signing key in the place of the one in ``private``; returns the old public key and the new one.
+    """Replace the signing key in ``private``.
 
-    1. the old public key is trusted on, with the time of its retirement  2. the old private key is kept beside (not with
-    ``discard``)  3. the new public key is trusted  4. the new private key takes the place, in one step  5. its public file too.
-    Cut short anywhere, what is there is whole: doing it again makes a further key. Raises ConfigurationError.
+    1. The old public key stays trusted, with its retirement time.
+    2. The old private key is kept beside it (not with ``discard``).
+    3. The new public key is trusted.
+    4. The new private key replaces the old one atomically.
+    5. So does its public file.
+
+    An interruption leaves a consistent state; a repetition creates a further key.
+
+    Returns:
+        The old public key and the new one.
+
+    Raises:
+        ConfigurationError: the key cannot be read or written.
     """
     old = keys.load(private)
     new = keys.generate()
@@ -78,7 +93,7 @@ def rotate(home: Path, private: Path, now: datetime, *, discard: bool = False) -
             if not discard:
                 put_file(home / "keys" / RETIRED / f"{old.public.key_id}.pem", keys.private_pem(old), mode=0o600)  # 2
             _note(home, new.public, created=timestamp(now))  # 3
-            # A public file of another key beside a private one is refused: without one it is written again.
+            # A private key with the public file of another key is refused; a missing public file is written again.
             keys.public_path(private).unlink(missing_ok=True)
             put_file(private, keys.private_pem(new), mode=0o600)  # 4
             put_file(keys.public_path(private), new.public.pem(), mode=0o644)  # 5
@@ -88,15 +103,16 @@ def rotate(home: Path, private: Path, now: datetime, *, discard: bool = False) -
 
 
 def signing_file(home: Path, private: Path, key_id: str) -> Path:
-    """The private key with this id, which may be one that was retired; ``private`` where there is none."""
+    """Return the file of the private key with this id, retired keys included; ``private`` when there is none."""
     retired = home / "keys" / RETIRED / f"{key_id}.pem"
     return retired if key_id and retired.is_file() else private
 
 
 def trusted_keys(home: Path, private: Path) -> list[keys.PublicKey]:
-    """Every key that verifying accepts in this home: that of ``private`` first. Empty when there is none.
+    """Return every key that verification accepts in this home, the key of ``private`` first; empty when there is none.
 
-    Raises ConfigurationError for a file among them that is no key.
+    Raises:
+        ConfigurationError: a file among them is no key.
     """
     public = keys.public_path(private)
     own = [keys.load_public(public)] if public.exists() else []
@@ -105,16 +121,24 @@ def trusted_keys(home: Path, private: Path) -> list[keys.PublicKey]:
 
 
 def retired_at(home: Path, key_id: str) -> datetime | None:
-    """When this key was retired, by the note in the ring; None for one that was not. Raises ConfigurationError."""
+    """Return when this key was retired according to the ring; None for a key that was not.
+
+    Raises:
+        ConfigurationError: the recorded time is invalid.
+    """
     noted = next((_retirement_of(file) for file in _files(home) if keys.load_public(file).key_id == key_id), "")
     return datetime.fromisoformat(noted) if noted else None
 
 
 def known_keys(home: Path, private: Path) -> list[KnownKey]:
-    """The whole ring, the signing key first, then by the time of making. Raises ConfigurationError."""
+    """Return the whole ring: the signing key first, then by creation time.
+
+    Raises:
+        ConfigurationError: a file in the ring is no key.
+    """
     public = keys.public_path(private)
     beside = keys.load_public(public).key_id if public.exists() else ""
-    # A public half whose private one lies elsewhere is trusted, and nothing is signed with it here.
+    # A public key without its private key here is trusted but cannot sign.
     own = beside if private.exists() else ""
     found: dict[str, KnownKey] = {}
     for file in _files(home):
@@ -137,7 +161,7 @@ def _files(home: Path) -> list[Path]:
 
 
 def _retirement_of(file: Path) -> str:
-    """When the key in ``file`` was retired. Raises ConfigurationError for a note that is no time: it is not passed over."""
+    """Return when the key in ``file`` was retired. An invalid time raises ConfigurationError instead of being ignored."""
     noted = _notes(file).get("Retired", "")
     try:
         moment = datetime.fromisoformat(noted) if noted else None
@@ -157,7 +181,7 @@ def _notes(file: Path) -> dict[str, str]:
 
 
 def _note(home: Path, key: keys.PublicKey, *, created: str, retired: str = "") -> None:
-    """Have ``key`` in the ring; what is noted of it already stays. Raises OSError."""
+    """Add ``key`` to the ring; existing notes stay. Raises OSError."""
     file = trusted_folder(home) / f"{key.key_id}.pub"
     notes = {"Created": created, "Retired": retired} | (_notes(file) if file.exists() else {})
     words = "".join(f"{name}: {value}\n" for name, value in notes.items() if value)
@@ -167,13 +191,13 @@ def _note(home: Path, key: keys.PublicKey, *, created: str, retired: str = "") -
 
 
 def _made_at(private: Path) -> str:
-    """When a key file was made, as the file system knows it."""
+    """Return when a key file was created, by the file system."""
     return timestamp(datetime.fromtimestamp(private.stat().st_mtime, UTC)) if private.exists() else ""
 
 
 @contextmanager
 def _ours(home: Path) -> Iterator[None]:
-    """The ring, ours alone among all processes. Raises ConfigurationError when it cannot be written."""
+    """Lock the ring for this process. Raises ConfigurationError when it cannot be written."""
     folder = trusted_folder(home)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The ed25519 keys of a gatekeeper: made once, kept on disk as PEM, told apart by a key id.
+"""The ed25519 keys of a gatekeeper: created once, stored as PEM, identified by a key id.
 
-The private key is PKCS #8, readable by its owner alone; the public key lies beside it with the ending ``.pub``. The key id is
-that of securesystemslib (sha256 of the key's canonical JSON), so that its verifier finds the key without being told.
+The private key is PKCS #8, readable only by its owner; the public key is beside it with the suffix ``.pub``. The key id is that
+of securesystemslib (sha256 of the key's canonical JSON), so that its verifier finds the key by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from securesystemslib.signer import SSlibKey
 
-#: No key file is larger; more is not read.
+#: Maximum bytes read of a key file.
 MAX_KEY_BYTES = 16 * 1024
 
 
@@ -29,8 +29,7 @@ MAX_KEY_BYTES = 16 * 1024
 class PublicKey:
     """A key to verify with: its id (its fingerprint), and its 32 raw bytes.
 
-    ``retired`` is when its owner stopped to sign with it (RFC 3339), empty while that is not known: what was signed later is
-    not accepted.
+    ``retired`` is when its owner stopped signing with it (RFC 3339), empty while unknown; later signatures are rejected.
     """
 
     key_id: str
@@ -38,7 +37,7 @@ class PublicKey:
     retired: str = field(default="", compare=False)
 
     def was_retired_by(self, moment: str) -> bool:
-        """Whether it had been retired by this time (RFC 3339); what cannot be read as one counts as late."""
+        """Return whether the key was retired by this time (RFC 3339). An unreadable time is treated as late."""
         if not self.retired:
             return False
         try:
@@ -47,14 +46,14 @@ class PublicKey:
             return True
 
     def pem(self) -> bytes:
-        """The key as PEM SubjectPublicKeyInfo."""
+        """Return the key as PEM SubjectPublicKeyInfo."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         return Ed25519PublicKey.from_public_bytes(self.raw).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def library_key(self) -> SSlibKey:
-        """The key as securesystemslib wants it."""
+        """Return the key in the form of securesystemslib."""
         from securesystemslib.signer import SSlibKey
 
         return SSlibKey(self.key_id, "ed25519", "ed25519", {"public": self.raw.hex()})
@@ -62,7 +61,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class PrivateKey:
-    """A key to sign with, and its public half. Never shown: it has no readable form."""
+    """A key to sign with, and its public half. Its representation never shows the key."""
 
     secret: Ed25519PrivateKey
     public: PublicKey
@@ -72,29 +71,30 @@ class PrivateKey:
 
 
 def home_key(home: Path) -> Path:
-    """Where the private key of a host's gatekeeper lies below its home, unless the settings say otherwise."""
+    """Return the default path of the gatekeeper's private key below its home."""
     return home / "keys" / "gatekeeper.pem"
 
 
 def generate() -> PrivateKey:
-    """A new key pair, in memory only."""
-    # Imported late, as everywhere here: a tenth of a second that only a signer or a verifier has to spend.
+    """Generate a key pair in memory."""
+    # Imported late, as everywhere here: it takes a tenth of a second that only signing and verification need.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return _private(Ed25519PrivateKey.generate())
 
 
 def private_pem(key: PrivateKey) -> bytes:
-    """The private key as PEM, PKCS #8, not encrypted: for a file of mode 0600."""
+    """Return the private key as unencrypted PEM, PKCS #8, for a file of mode 0600."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def create(path: Path) -> PrivateKey:
-    """Make a key pair: ``path`` (mode 0600) and ``path`` + ``.pub``, both durable.
+    """Create a key pair: ``path`` (mode 0600) and ``path`` + ``.pub``, both durable.
 
-    Raises ConfigurationError (``key_exists``) and leaves everything as it was when ``path`` is there already.
+    Raises:
+        ConfigurationError: ``path`` exists (``key_exists``); nothing has changed.
     """
     key = generate()
     try:
@@ -108,17 +108,19 @@ def create(path: Path) -> PrivateKey:
 
 
 def load(path: Path) -> PrivateKey:
-    """The private key in ``path``; its public half is written beside it where that is missing.
+    """Return the private key in ``path``; write its public file when missing.
 
-    Raises ConfigurationError as ``load_secret`` does, and ``key_mismatch`` (the file beside it holds another key).
+    Raises:
+        ConfigurationError: as ``load_secret``, and ``key_mismatch`` when the public file has another key.
     """
     return _with_public_file(_private(load_secret(path)), path)
 
 
 def load_secret(path: Path) -> Ed25519PrivateKey:
-    """The private key in ``path`` without its id, which takes long to tell.
+    """Return the private key in ``path`` without its id, which is slow to compute.
 
-    Raises ConfigurationError: ``key_unreadable``, ``key_permissions`` (others could read it), ``key_not_ed25519``.
+    Raises:
+        ConfigurationError: ``key_unreadable``, ``key_permissions`` (others could read it), ``key_not_ed25519``.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -135,7 +137,11 @@ def load_secret(path: Path) -> Ed25519PrivateKey:
 
 
 def load_or_create(path: Path) -> PrivateKey:
-    """The key in ``path``, made when there is none; safe when several processes start at once. Raises ConfigurationError."""
+    """Return the key in ``path``; create it when missing. Safe when several processes start at once.
+
+    Raises:
+        ConfigurationError: the key cannot be read or written.
+    """
     if not path.exists():
         try:
             return create(path)
@@ -146,7 +152,11 @@ def load_or_create(path: Path) -> PrivateKey:
 
 
 def load_public(path: Path) -> PublicKey:
-    """The public key in ``path`` (PEM). Raises ConfigurationError: ``key_unreadable``, ``key_not_ed25519``."""
+    """Return the public key in ``path`` (PEM).
+
+    Raises:
+        ConfigurationError: ``key_unreadable``, ``key_not_ed25519``.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -161,7 +171,7 @@ def load_public(path: Path) -> PublicKey:
 
 
 def public_path(path: Path) -> Path:
-    """Where the public half of the private key in ``path`` lies."""
+    """Return the path of the public file of the private key in ``path``."""
     return path.with_name(path.name + ".pub")
 
 
@@ -177,9 +187,9 @@ def _private(secret: Ed25519PrivateKey) -> PrivateKey:
 
 
 def _with_public_file(key: PrivateKey, path: Path) -> PrivateKey:
-    """Write the public half where it is missing. A folder that cannot be written (a mounted secret) is no fault.
+    """Write the public file when missing. A read-only folder (a mounted secret) is accepted.
 
-    Raises ConfigurationError (``key_mismatch``) when another key lies there: a verifier that uses it would trust a stranger.
+    Raises ConfigurationError (``key_mismatch``) for another key there: a verifier that uses it would trust the wrong signer.
     """
     public = public_path(path)
     if not public.exists():
@@ -191,9 +201,9 @@ def _with_public_file(key: PrivateKey, path: Path) -> PrivateKey:
 
 
 def _check_permissions(path: Path, status: os.stat_result) -> None:
-    """Ours, and for us alone; or root's, given to us by a group of ours that may only read it.
+    """Accept a file that only this user can read, or a file of root that a group of this user may only read.
 
-    The second is how an orchestrator mounts a secret for a process that is not root: owner root, mode 0440, group by fsGroup.
+    Orchestrators mount secrets for unprivileged processes in the second way: owner root, mode 0440, group by fsGroup.
     """
     mode, own = stat.S_IMODE(status.st_mode), os.geteuid()
     if status.st_uid not in {own, 0}:

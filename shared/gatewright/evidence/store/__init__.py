@@ -1,1 +1,1 @@
-"""Bundles in an object store: names, archives, the S3 client, static exports. What is read from a store is never trusted."""
+"""Bundles in an object store: names, archives, the S3 client, static exports. Data from a store is never trusted."""

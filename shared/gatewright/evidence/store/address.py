@@ -1,4 +1,4 @@
-"""Addresses of stores (``s3://BUCKET[/PREFIX]``, ``https://HOST[/PATH]``), and of bundles: with a run id behind. Pure."""
+"""URLs of stores (``s3://BUCKET[/PREFIX]``, ``https://HOST[/PATH]``), and of bundles with a run id appended. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gatewright.errors import StoreError
 
 Scheme = Literal["s3", "https", "http"]
 _RUN = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
-#: What a bucket may be called, and one part of a prefix: nothing that has to be escaped in a URL.
+#: Legal names of a bucket and of one part of a prefix: nothing that needs escaping in a URL.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # noqa: TID251 - linear: one class between two
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,127}")  # noqa: TID251 - linear: one class
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -20,7 +20,7 @@ _MOST_PARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where bundles lie: ``authority`` is the bucket, or the host with its port; ``prefix`` has no slash at either end."""
+    """Location of bundles: ``authority`` is the bucket, or the host with its port; ``prefix`` has no slash at either end."""
 
     scheme: Scheme
     authority: str
@@ -30,21 +30,25 @@ class StoreAddress:
         return f"{self.scheme}://{self.authority}" + (f"/{self.prefix}" if self.prefix else "")
 
     def key(self, name: str) -> str:
-        """The full name of the object ``name``."""
+        """Return the full name of the object ``name``."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
     def run(self, run_id: str) -> str:
-        """The address of the bundle of a run."""
+        """Return the URL of the bundle of a run."""
         return f"{self}/{run_id}"
 
 
 def is_address(given: str | None) -> bool:
-    """Whether a word of the command line speaks of a store, and not of a folder or a run of this host."""
+    """Return whether a command-line argument is a store URL instead of a folder or a run of this host."""
     return given is not None and given.partition("://")[0] in {"s3", "https", "http"} and "://" in given
 
 
 def parse_store(given: str) -> StoreAddress:
-    """Raises StoreError (``store_address_invalid``)."""
+    """Parse the URL of a store.
+
+    Raises:
+        StoreError: it is no valid URL (``store_address_invalid``).
+    """
     try:
         parts = urlsplit(given)
         parts.port  # noqa: B018 - raises for one that is none
@@ -67,7 +71,11 @@ def parse_store(given: str) -> StoreAddress:
 
 
 def parse_run(given: str) -> tuple[StoreAddress, str]:
-    """The store and the run id that ``STORE/RUN`` names. Raises StoreError (``store_address_invalid``)."""
+    """Parse ``STORE/RUN`` into the store and the run id.
+
+    Raises:
+        StoreError: it is no valid URL (``store_address_invalid``).
+    """
     place, _, run_id = given.rstrip("/").rpartition("/")
     if not _RUN.fullmatch(run_id):
         raise _invalid("the address of a bundle ends with the whole id of its run: s3://BUCKET/PREFIX/run-...")
@@ -75,10 +83,10 @@ def parse_run(given: str) -> tuple[StoreAddress, str]:
 
 
 def is_run(name: str) -> bool:
-    """Whether ``name`` is a whole run id."""
+    """Return whether ``name`` is a complete run id."""
     return _RUN.fullmatch(name) is not None
 
 
 def _invalid(why: str) -> StoreError:
-    # What was given is not repeated: it may hold a password.
+    # The message omits the URL, which may contain a password.
     return StoreError(f"the address of the store cannot be used: {why}", code="store_address_invalid")

@@ -1,6 +1,6 @@
-"""A bundle as one file: a ZIP archive without compression, the same bytes for the same bundle. Read as hostile input.
+"""A bundle as one file: a deterministic ZIP archive without compression. Read as hostile input.
 
-Nothing in it is trusted by being there: ``verify`` looks at what was unpacked as at any folder.
+Its content is not trusted: ``verify`` checks the unpacked folder like any other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.errors import StoreError
 from gatewright.evidence.disk import READ_ONLY
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES
 
-#: Entries of an archive that needs no extension of the format, and bytes of its table.
+#: Maximum entries of an archive without ZIP64, and maximum bytes of its table.
 MAX_ENTRIES = 65_534
 MAX_TABLE_BYTES = 32 << 20
 _BLOCK = 1 << 20
@@ -25,11 +25,16 @@ _LONGEST_PATH, _LONGEST_NAME = 1024, 255
 
 
 def pack(folder: Path, archive: Path, *, top: str = "") -> None:
-    """Write the plain files below ``folder`` to the new file ``archive``, in the order of their paths.
+    """Write the plain files below ``folder`` to the new file ``archive``, ordered by path.
 
-    With ``top`` they lie in a folder of that name, as people expect of an archive that they unpack by hand.
+    Args:
+        folder: the bundle.
+        archive: the new file.
+        top: folder name inside the archive, for people who unpack it by hand.
 
-    Raises StoreError (``stored_bundle_too_large``), OSError.
+    Raises:
+        StoreError: the bundle is too large (``stored_bundle_too_large``).
+        OSError: the archive cannot be written.
     """
     paths = sorted(_files(folder))
     if len(paths) > MAX_ENTRIES:
@@ -37,7 +42,7 @@ def pack(folder: Path, archive: Path, *, top: str = "") -> None:
     try:
         with zipfile.ZipFile(archive, "x", zipfile.ZIP_STORED, allowZip64=False) as packed:
             for path in paths:
-                entry = zipfile.ZipInfo(f"{top}/{path}" if top else path)  # of 1980: no time of this host is a part of it
+                entry = zipfile.ZipInfo(f"{top}/{path}" if top else path)  # dated 1980: no time of this host
                 entry.create_system, entry.external_attr = 3, (0o100000 | READ_ONLY) << 16
                 entry.file_size = (folder / path).stat().st_size
                 with (folder / path).open("rb") as source, packed.open(entry, "w") as target:
@@ -50,9 +55,11 @@ def pack(folder: Path, archive: Path, *, top: str = "") -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Write what ``archive`` holds below ``folder``, which is made: plain files of plain names, each once, read-only.
+    """Unpack ``archive`` into the new folder ``folder``: plain files with legal and distinct names, read-only.
 
-    Raises StoreError (``stored_bundle_altered``), OSError when this host does not take it.
+    Raises:
+        StoreError: the archive is invalid (``stored_bundle_altered``).
+        OSError: this host cannot store it.
     """
     size = archive.stat().st_size
     with archive.open("rb") as file:
@@ -97,7 +104,7 @@ def _unpack(packed: zipfile.ZipFile, folder: Path, size: int) -> None:
 
 
 def _check_end(file: BinaryIO, size: int) -> None:
-    """The table is read into memory: its size is looked at first. Nothing may follow it."""
+    """Check the size of the table before it is read into memory. Nothing may follow it."""
     if size < _END.size:
         raise _altered_error("it is cut off")
     file.seek(size - _END.size)

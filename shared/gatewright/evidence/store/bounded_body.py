@@ -1,4 +1,4 @@
-"""The body of a reply of a store, read no further than is asked for, and no longer: a store may send without end."""
+"""Bounded reader for a store's reply, in size and time, since a store may send without end."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Protocol
 
 from gatewright.errors import StoreError
 
-#: Bytes of a list or of an error; a bundle has its own bound.
+#: Maximum bytes of a list or an error; a bundle has its own limit.
 MAX_REPLY_BYTES = 8 << 20
-#: Seconds for such a reply, and for a bundle: what comes more slowly is taken for a store that cannot be reached.
+#: Maximum seconds for such a reply, and for a bundle; a slower store is treated as unreachable.
 REPLY_SECONDS = 60.0
 DOWNLOAD_SECONDS = 900.0
 _BLOCK = 1 << 16
 
 
 class RawBody(Protocol):
-    """What the HTTP library gives: bytes as they come."""
+    """Body of the HTTP library: bytes as they arrive."""
 
     def read1(self, amount: int) -> bytes: ...
 
@@ -25,7 +25,7 @@ class RawBody(Protocol):
 
 
 class BoundedBody:
-    """Stands in the place of ``raw``. ``limit`` in bytes, ``seconds`` from now on."""
+    """Replacement for ``raw``. ``limit`` in bytes, ``seconds`` from now on."""
 
     def __init__(self, raw: RawBody, limit: int, seconds: float) -> None:
         self._raw = raw
@@ -33,7 +33,11 @@ class BoundedBody:
         self._until = time.monotonic() + seconds
 
     def read(self, amount: int | None = None) -> bytes:
-        """What has come, ``amount`` bytes at most; nothing at the end. Raises StoreError."""
+        """Return up to ``amount`` received bytes; empty at the end.
+
+        Raises:
+            StoreError: the reply exceeds its limit.
+        """
         wanted = min(amount or _BLOCK, _BLOCK, self._left + 1)
         data = self._raw.read1(wanted)
         self._left -= len(data)
@@ -46,7 +50,7 @@ class BoundedBody:
         return data
 
     def stream(self) -> Iterator[bytes]:
-        """All of it."""
+        """Yield the whole body."""
         while data := self.read():
             yield data
 

@@ -1,4 +1,4 @@
-"""Fetches a run's bundle out of a store into a folder of its own, which is still to be verified: a store proves nothing."""
+"""Fetches a run's bundle from a store into a new folder. The bundle must still be verified: a store proves nothing."""
 
 from __future__ import annotations
 
@@ -25,13 +25,21 @@ from gatewright.evidence.store.static_export import StaticExport
 
 
 def open_reader(address: StoreAddress, policy: StoresPolicy) -> ObjectReader:
-    """The store at ``address``. Raises StoreError."""
+    """Return a reader of the store at ``address``.
+
+    Raises:
+        StoreError: the store cannot be used.
+    """
     entry = policy.entry(address)
     return _writable(address, entry) if address.scheme == "s3" else StaticExport(address, entry)
 
 
 def open_store(address: StoreAddress, policy: StoresPolicy) -> ObjectStore:
-    """The store at ``address``, to be written. Raises StoreError (``store_read_only``, and as the client does)."""
+    """Return a writable client of the store at ``address``.
+
+    Raises:
+        StoreError: the store is read-only (``store_read_only``) or cannot be used.
+    """
     if address.scheme != "s3":
         raise StoreError(f"{address}: a store is written by its S3 address alone", code="store_read_only")
     return _writable(address, policy.entry(address))
@@ -42,11 +50,16 @@ def _writable(address: StoreAddress, entry: StoreEntry) -> ObjectStore:
 
 
 def fetch(store: ObjectReader, run_id: str, into: Path) -> Path:
-    """The bundle of a run in the new folder ``into / run_id``; of a pruned one its tombstone.
+    """Fetch the bundle of a run into the new folder ``into / run_id``; for a pruned one, its tombstone.
 
-    1. the pointer says which archive is meant  2. the archive comes, no longer than the pointer says, with its digest  3. plain
-    files alone are unpacked  4. the manifest is the one that the pointer names. Raises StoreError (``stored_bundle_missing``,
-    ``stored_bundle_altered``, ``stored_bundle_too_large``, and as the store does), HostError.
+    1. The pointer names the archive.
+    2. The archive is downloaded, up to the size in the pointer, and its digest checked.
+    3. Only plain files are unpacked.
+    4. The manifest is the one that the pointer names.
+
+    Raises:
+        StoreError: ``stored_bundle_missing``, ``stored_bundle_altered``, ``stored_bundle_too_large``, and errors of the store.
+        HostError: the folder cannot be written.
     """
     pointer, stone = stored_pointer(store, run_id), store.read(tombstone_name(run_id))  # 1
     folder = into / layout.safe(run_id)
@@ -62,7 +75,11 @@ def fetch(store: ObjectReader, run_id: str, into: Path) -> Path:
 
 
 def stored_pointer(store: ObjectReader, run_id: str) -> BundlePointer:
-    """The pointer to the bundle of a run. Raises StoreError (``stored_bundle_missing``, and as ``read_pointer``)."""
+    """Return the pointer to the bundle of a run.
+
+    Raises:
+        StoreError: there is none (``stored_bundle_missing``), and as ``read_pointer``.
+    """
     found = store.read(pointer_name(run_id))
     if found is None:
         raise StoreError(f"the store holds no bundle of {run_id}", code="stored_bundle_missing")
@@ -70,9 +87,22 @@ def stored_pointer(store: ObjectReader, run_id: str) -> BundlePointer:
 
 
 def fetch_archive(store: ObjectReader, pointer: BundlePointer, folder: Path, *, gone: bool = False) -> None:
-    """Steps 2 to 4 of ``fetch``. ``gone``: the archive need not be there. Raises StoreError, OSError."""
+    """Apply steps 2 to 4 of ``fetch``.
+
+    Args:
+        store: the store.
+        pointer: the pointer to the bundle.
+        folder: the new folder.
+        gone: whether the archive may be missing.
+
+    Raises:
+        StoreError: as ``fetch``.
+        OSError: the folder cannot be written.
+    """
     if pointer.size > MAX_ARCHIVE_BYTES:
-        raise StoreError(f"the bundle of {pointer.run_id} is said to have {pointer.size} bytes", code="stored_bundle_too_large")
+        raise StoreError(
+            f"the pointer of {pointer.run_id} claims {pointer.size} bytes, above the limit", code="stored_bundle_too_large"
+        )
     with tempfile.NamedTemporaryFile(dir=folder.parent, prefix=".fetched-", suffix=".zip") as file:
         came = store.download(archive_name(pointer.manifest_sha256), file.file, pointer.size)  # 2
         if came is None and gone:

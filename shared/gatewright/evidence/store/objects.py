@@ -1,4 +1,4 @@
-"""What is asked of a store of objects, and the names of ours in it. Every method may block, and raises StoreError."""
+"""Interface of an object store, and the names of objects in it. Every method may block, and raises StoreError."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-#: One archive is one upload, and has no entry of more than 32 bits.
+#: An archive is a single upload without ZIP64 entries.
 MAX_ARCHIVE_BYTES = (1 << 31) - 1
-#: Pointers, holds, tombstones: a larger one is none.
+#: Maximum bytes of pointers, holds and tombstones; a larger one is invalid.
 MAX_RECORD_BYTES = 256 * 1024
-#: Objects of one kind that are listed.
+#: Maximum number of listed objects per kind.
 MAX_LISTED = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectLock:
-    """What the store says it holds an object by: until when nothing removes it (ISO 8601; empty), and a legal hold."""
+    """Locks of an object as reported by the store: retention date (ISO 8601, or empty) and legal hold."""
 
     until: str = ""
     legal_hold: bool = False
@@ -25,7 +25,7 @@ class ObjectLock:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object as it came: its bytes were counted and digested here."""
+    """A downloaded object: its bytes are counted and hashed locally."""
 
     size: int
     sha256: str
@@ -33,55 +33,67 @@ class StoredObject:
 
 
 class ObjectReader(Protocol):
-    """A store that is read."""
+    """A readable store."""
 
     def read(self, name: str) -> bytes | None:
-        """A small object; None where there is none. StoreError (``stored_bundle_too_large``) for more than a record has."""
+        """Return a small object; None when there is none.
+
+        Raises:
+            StoreError: it is larger than a record (``stored_bundle_too_large``).
+        """
 
     def download(self, name: str, file: IO[bytes], limit: int) -> StoredObject | None:
-        """An object into ``file``, no more than ``limit`` bytes of it; None where there is none."""
+        """Download an object into ``file``, up to ``limit`` bytes; None when there is none."""
 
 
 class ObjectStore(ObjectReader, Protocol):
-    """A store that is written, by the gatekeeper, and cleared by operators."""
+    """A writable store, for the gatekeeper and for operators."""
 
     def create(self, name: str, source: Path | bytes, *, locked: bool = False) -> bool:
-        """Write a new object: False where one exists, of this writer or another. ``locked``: as the policy says."""
+        """Create an object.
+
+        Returns:
+            False when one exists, from this writer or another.
+        """
 
     def names(self, prefix: str) -> Iterator[str]:
-        """The names that begin so."""
+        """Yield the names with this prefix."""
 
     def lock_of(self, name: str) -> ObjectLock | None:
-        """What holds an object; None where there is none."""
+        """Return the locks of an object; None when there is no object."""
 
     def hold(self, name: str, *, on: bool) -> bool:
-        """Have the store itself hold an object, or let go of it; False where it has no such thing."""
+        """Set or release a legal hold of an object; False when the store does not support holds."""
 
     def remove(self, name: str) -> None:
-        """Remove an object, and every version of it. One that is not there is gone already. (``store_locked``)"""
+        """Remove an object with every version of it. A missing object is ignored.
+
+        Raises:
+            StoreError: the object is locked (``store_locked``).
+        """
 
 
 def archive_name(manifest_sha256: str) -> str:
-    """The bundle with this manifest, whole."""
+    """Return the name of the archive of the bundle with this manifest."""
     return f"bundles/{manifest_sha256}.zip"
 
 
 def pointer_name(run_id: str) -> str:
-    """Which bundle is the run's."""
+    """Return the name of the pointer to the run's bundle."""
     return f"runs/{run_id}.json"
 
 
 def tombstone_name(run_id: str) -> str:
-    """What says that the run's bundle was removed on purpose."""
+    """Return the name of the tombstone of the run's bundle."""
     return f"tombstones/{run_id}.dsse.json"
 
 
 def hold_name(run_id: str, number: int) -> str:
-    """The ``number``-th act about a hold on the run's bundle, from 1."""
+    """Return the name of the ``number``-th record about a hold on the run's bundle, from 1."""
     return f"holds/{run_id}/{number:06}.json"
 
 
-#: Written once, to see whether a second writer is refused.
+#: Written once, to test that the store refuses a second write.
 WRITE_ONCE = "write-once"
 RUNS = "runs/"
 HOLDS = "holds/"

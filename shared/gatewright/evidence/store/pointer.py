@@ -1,6 +1,6 @@
-"""The pointer from a run to its bundle in a store: written once, and a claim like all that a store gives. Pure.
+"""The pointer from a run to its bundle in a store: written once, and an unverified claim like all data of a store. Pure.
 
-It says which archive to fetch. What proves the bundle is the signature over the manifest that is in it.
+It names the archive to fetch. The signature over the manifest inside proves the bundle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gatewright.errors import StoreError
 from gatewright.evidence import layout
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
-#: The version of the pointers that are written.
+#: Version of the written pointers.
 _VERSION: Final = 1
 
 
@@ -38,7 +38,13 @@ class BundlePointer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def pointer_of(folder: Path, size: int, sha256: str) -> BundlePointer:
-    """The pointer of the sealed bundle in ``folder``, whose archive has ``size`` bytes and the digest ``sha256``."""
+    """Return the pointer of the sealed bundle in ``folder``.
+
+    Args:
+        folder: the bundle.
+        size: bytes of its archive.
+        sha256: digest of its archive.
+    """
     data = (folder / layout.MANIFEST).read_bytes()
     manifest = codec.decode(data, RunManifest)
     digest = hashlib.sha256(data).hexdigest()
@@ -53,9 +59,11 @@ class _Version(msgspec.Struct):
 
 
 def read_pointer(data: bytes, run_id: str) -> BundlePointer:
-    """Raises StoreError.
+    """Decode the pointer of a run.
 
-    ``stored_bundle_altered``: it is no pointer, or that of another run. ``layout_unknown``: it names a later version.
+    Raises:
+        StoreError: ``stored_bundle_altered`` for an invalid pointer or that of another run, ``layout_unknown`` for a later
+            version.
     """
     try:
         if (version := read_json(data, _Version).version) > _VERSION:

@@ -1,4 +1,4 @@
-"""``stores.json``: by place, where a store is reached, how it is known, and with which credentials. It holds no key."""
+"""``stores.json``: endpoint, trusted certificates and credentials of each store. It contains no key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ StorePlace = Annotated[str, AfterValidator(_place)]
 
 
 class StoreCredentials(PolicyModel):
-    """References to the two halves of a key, and to the token of a session where there is one."""
+    """References to the two halves of a key, and to a session token where there is one."""
 
     access_key: KeyReference
     secret_key: KeyReference
@@ -38,17 +38,17 @@ class StoreCredentials(PolicyModel):
 
 
 class RetentionLock(PolicyModel):
-    """The store is told to lock what is sealed for so many days. ``compliance``: not even its owner removes it."""
+    """Retention lock on sealed bundles in days. ``compliance``: not even the store's owner can remove it."""
 
     days: int = Field(ge=1, le=36_500)
     mode: Literal["governance", "compliance"] = "governance"
 
 
 class StoreEntry(PolicyModel):
-    """What holds for the stores at ``places`` and below them.
+    """Settings of the stores at ``places`` and below them.
 
-    ``credentials``: a key; ``workload``: what the platform gives the process (AWS's own chain: web identity, container,
-    instance); without it the store is asked as a stranger would. ``endpoint``: of a server that is not Amazon's.
+    ``credentials``: a key; ``workload``: credentials from the platform (AWS's own chain: web identity, container, instance);
+    without either, requests are anonymous. ``endpoint``: URL of a server other than Amazon's.
     """
 
     places: tuple[StorePlace, ...] = Field(min_length=1)
@@ -79,20 +79,20 @@ class StoreEntry(PolicyModel):
 
 
 class StoresPolicy(PolicyModel):
-    """The first entry that covers an address holds for it."""
+    """The first entry that covers a URL applies."""
 
-    # A key that was written into the file by mistake is not repeated in a message.
+    # Messages never repeat a key that was written into the file by mistake.
     model_config = ConfigDict(hide_input_in_errors=True)
 
     version: Literal["1"]
     stores: tuple[StoreEntry, ...]
 
     def entry(self, address: StoreAddress) -> StoreEntry:
-        """What holds for a store; of one that no entry covers, nothing."""
+        """Return the settings of a store; defaults when no entry covers it."""
         wanted = str(address)
         covering = (each for each in self.stores for place in each.places if wanted == place or wanted.startswith(f"{place}/"))
         return next(covering, StoreEntry(places=(wanted,)))
 
 
-#: Without the file no store has a credential.
+#: Without the file no store has credentials.
 STORES_FILE: Final = PolicyFile("stores.json", StoresPolicy, default=lambda: StoresPolicy(version="1", stores=()))

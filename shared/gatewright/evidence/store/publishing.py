@@ -1,7 +1,7 @@
-"""Puts a sealed bundle into a store so that it is there for good before anything says so, and only once for each run.
+"""Publishes a sealed bundle to a store: durable before anything refers to it, and only once per run.
 
-Every step may be repeated: what a process that was killed has left is found to be there. The store's word is taken for nothing:
-what was written is read back and compared before it counts.
+Every step may be repeated: the work of a killed process is found and reused. The store is not trusted: all written data is read
+back and compared before it is accepted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARK = b'{"gatewright": "a second write of this object is refused"}\n'
 
 
 class BundlePublisher:
-    """``locked``: the policy asks the store to lock what is sealed. ``trusted`` are the keys that count now."""
+    """``locked``: policy requires the store to lock sealed bundles. ``trusted`` are the currently trusted keys."""
 
     def __init__(self, store: ObjectStore, scratch: Path, trusted: Callable[[], Sequence[PublicKey]], *, locked: bool) -> None:
         self._store = store
@@ -45,26 +45,37 @@ class BundlePublisher:
         self._checked = False
 
     def check(self) -> None:
-        """Raises StoreError: it cannot be had, cannot be written, or lets an object be written over.
+        """Check that the store is reachable, writable and refuses to overwrite objects.
 
-        (``store_not_write_once``) Once it has been seen to refuse a second write, it is only read.
+        Once it has refused a second write, later checks only read.
+
+        Raises:
+            StoreError: a check fails (``store_not_write_once`` when it overwrites objects).
         """
         if self._checked:
             self._store.read(WRITE_ONCE)
             return
-        # Where the mark stands already, the first write is the one that must be refused.
+        # If the mark exists already, the first write must be refused.
         if self._store.create(WRITE_ONCE, _MARK) and self._store.create(WRITE_ONCE, _MARK):
             words = "the store lets an object be written over: it has to know conditional writes (If-None-Match)"
             raise StoreError(words, code="store_not_write_once")
         self._checked = True
 
     def standing(self, run_id: str) -> BundlePointer | None:
-        """Which bundle the store says is the run's; None while there is none. Raises StoreError."""
+        """Return the pointer to the run's bundle in the store; None when there is none.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
         data = self._store.read(pointer_name(run_id))
         return read_pointer(data, run_id) if data is not None else None
 
     def is_pruned(self, run_id: str, manifest_sha256: str) -> bool:
-        """Whether a tombstone of a trusted key stands for this bundle. Raises StoreError."""
+        """Return whether a trusted key has signed a tombstone of this bundle.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
         data = self._store.read(tombstone_name(run_id))
         if data is None:
             return False
@@ -75,11 +86,20 @@ class BundlePublisher:
         return (stone.run_id, stone.manifest_sha256) == (run_id, manifest_sha256)
 
     def put(self, folder: Path) -> BundlePointer:
-        """Have the store hold the sealed bundle in ``folder``; the pointer that stands then, which may be another writer's.
+        """Publish the sealed bundle in ``folder``.
 
-        1. the archive is written under the digest of its manifest  2. it is read back: these bytes, and locked where that was
-        asked for  3. the pointer of the run is written, once  4. it is read back. Raises StoreError, OSError,
-        UnavailableError (``bundle_unwritable``).
+        1. Write the archive under the digest of its manifest.
+        2. Read it back: the same bytes, and locked where required.
+        3. Write the pointer of the run, once.
+        4. Read it back.
+
+        Returns:
+            The pointer in the store, which may be another writer's.
+
+        Raises:
+            StoreError: the store cannot be used or holds other data.
+            OSError: the archive cannot be written.
+            UnavailableError: another process uses the folder (``bundle_unwritable``).
         """
         if not self._checked:
             self.check()
@@ -99,9 +119,13 @@ class BundlePublisher:
         return stands
 
     def adopt(self, pointer: BundlePointer) -> None:
-        """Take the bundle that another writer has put there for the one of the run. Raises StoreError, OSError.
+        """Accept another writer's bundle as the bundle of the run, after full verification.
 
-        Another gatekeeper may have sealed it, with another key of the ring; it has to verify in full.
+        Another gatekeeper may have sealed it with another key of the ring.
+
+        Raises:
+            StoreError: it does not verify, or the store cannot be read.
+            OSError: it cannot be stored here.
         """
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="seen-") as scratch:
@@ -114,7 +138,7 @@ class BundlePublisher:
             raise StoreError(words, code="stored_bundle_differs")
 
     def _look(self, pointer: BundlePointer) -> None:
-        """2. What the store holds under this name is what was written."""
+        """Check that the store has exactly the written bytes under this name (step 2 of ``put``)."""
         with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - not a path of ours
             came = self._store.download(archive_name(pointer.manifest_sha256), nothing, MAX_ARCHIVE_BYTES)
         if came is None or (came.size, came.sha256) != (pointer.size, pointer.sha256):
@@ -127,7 +151,7 @@ class BundlePublisher:
 
 
 def _pack_folder(folder: Path, packed: Path) -> BundlePointer:
-    """Write the archive of the sealed bundle in ``folder``; its pointer.
+    """Write the archive of the sealed bundle in ``folder`` and return its pointer.
 
     The folder is locked meanwhile, so that no process replaces or removes it: an archive with the name of one bundle and the
     bytes of another could never be replaced. Raises UnavailableError (``bundle_unwritable``) while another process holds it.

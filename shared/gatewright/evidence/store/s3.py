@@ -1,7 +1,7 @@
-"""A store that speaks S3, through botocore: conditional writes, object lock, legal holds. No redirect is followed elsewhere.
+"""S3 client for bundles, using botocore: conditional writes, object lock, legal holds. Redirects are not followed.
 
-Credentials are read by reference when the client is made. Errors name the store, the object and a code of the protocol, never
-what else the server said.
+Credentials are read by reference when the client is created. Errors contain the store, the object and a protocol code, never
+other text of the server.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gatewright.policy_files import KeyOwner
 _OWNER: Final = KeyOwner(f"the store ({STORES_FILE})", "store_credentials_missing")
 _CONNECT_SECONDS, _READ_SECONDS, _TRIES = 5, 20, 3
 _BLOCK = 1 << 16
-#: What a store answers that has no object lock, or none for this bucket or object.
+#: Responses of a store without object lock, or without one for this bucket or object.
 _NO_LOCKS = frozenset(
     {"NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest", "NotImplemented"}
     | {"MethodNotAllowed", "XNotImplemented"}
 )
-#: What botocore raises while it parses an answer: for a time that is none, for elements that lie in each other without end.
+#: Exceptions of botocore's parser: for invalid times, or endlessly nested elements.
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _CODE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class S3Store:
-    """The objects below ``address``. Made by ``open``; one may be used by several threads."""
+    """The objects below ``address``. Created by ``open``; thread-safe."""
 
     def __init__(self, address: StoreAddress, entry: StoreEntry, client: Any, errors: Any, clock: Clock) -> None:
         self._address = address
@@ -52,9 +52,13 @@ class S3Store:
 
     @classmethod
     def open(cls, address: StoreAddress, entry: StoreEntry, clock: Clock | None = None) -> S3Store:
-        """Raises StoreError (``store_client_missing``, ``store_credentials_missing``, ``store_refused``)."""
+        """Open the store at ``address``.
+
+        Raises:
+            StoreError: ``store_client_missing``, ``store_credentials_missing``, ``store_refused``.
+        """
         try:
-            # Wanted by few, and not installed for the others.
+            # Needed by few installations, and optional.
             config = importlib.import_module("botocore.config")
             errors = importlib.import_module("botocore.exceptions")
             sessions = importlib.import_module("botocore.session")
@@ -67,7 +71,7 @@ class S3Store:
             session.register_component("data_loader", _loader())
             keys = _credentials(entry)
             if entry.credentials != "workload":
-                # Files of the account that the process runs as say nothing about stores of bundles.
+                # Files of the process's account contain no settings for bundle stores.
                 session.set_config_variable("config_file", os.devnull)
                 session.set_config_variable("credentials_file", os.devnull)
             trusted = str(entry.ca_file) if entry.ca_file is not None else True
@@ -145,7 +149,7 @@ class S3Store:
                     Key=self._address.key(name),
                     Body=body,
                     IfNoneMatch="*",
-                    # Both: a bucket with object lock takes nothing that is locked without the name of the algorithm.
+                    # Both are needed: a bucket with object lock rejects locked objects without a named algorithm.
                     ChecksumAlgorithm="SHA256",
                     ChecksumSHA256=digest,
                     ContentType="application/zip" if name.endswith(".zip") else "application/json",
@@ -190,7 +194,7 @@ class S3Store:
         return None if found is None else _lock(found)
 
     def hold(self, name: str, *, on: bool) -> bool:
-        """Only where the bucket says that it has object lock: a server that knows no holds may take one for a new object."""
+        """Only where the bucket reports object lock: a server without holds may treat the request as a new object."""
         if not self._has_lock():
             return False
         wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
@@ -203,13 +207,13 @@ class S3Store:
     def _has_lock(self) -> bool:
         bucket = self._address.authority
         missing = (*_NO_LOCKS, "NoSuchKey", "404", "501")
-        told = self._ask("", lambda: self._client.get_object_lock_configuration(Bucket=bucket), missing=missing)
-        return bool((told or {}).get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
+        configuration = self._ask("", lambda: self._client.get_object_lock_configuration(Bucket=bucket), missing=missing)
+        return bool((configuration or {}).get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
 
     def remove(self, name: str) -> None:
-        """Every version of it, where the bucket keeps versions: a marker alone would leave the bytes.
+        """Remove every version where the bucket keeps versions: a delete marker alone would leave the bytes.
 
-        What was put while the bucket kept none is its version ``null``, and goes by that name alone.
+        Objects from before versioning have the version ``null`` and need it as their version id.
         """
         key = self._address.key(name)
         wanted = {"Bucket": self._address.authority, "Prefix": key}
@@ -234,7 +238,7 @@ class S3Store:
         return self._ask(name, lambda: self._client.get_object(**wanted), missing=("404", "NoSuchKey"))
 
     def _ask(self, name: str, call: Callable[[], T], missing: tuple[str, ...] = ()) -> T | None:
-        """What ``call`` gives; None for an error with one of the codes ``missing``."""
+        """Return the result of ``call``; None for an error with one of the codes ``missing``."""
         try:
             return call()
         except self._errors.ClientError as error:
@@ -265,7 +269,7 @@ class S3Store:
         )
 
     def _unreachable(self, name: str, error: Exception) -> StoreError:
-        # Its words may repeat an address that a server made up.
+        # Its text may repeat an address that the server made up.
         words = "its answer cannot be read" if isinstance(error, _UNREADABLE) else "the store cannot be reached"
         return self._failure_error(name, "store_unreachable", f"{words}: {type(error).__name__}")
 
@@ -275,12 +279,12 @@ class S3Store:
 
 @functools.cache
 def _loader() -> Any:
-    """The descriptions of Amazon's interfaces, which are large: read once in a process."""
+    """Return the loader of Amazon's interface descriptions, which are large: read once per process."""
     return importlib.import_module("botocore.loaders").create_loader()
 
 
 def _send(wire: Any, request: Any) -> Any:
-    """Send a request that was signed, and give its reply with a body that ends."""
+    """Send a signed request and return its reply with a bounded body."""
     streamed, request.stream_output = request.stream_output, True
     reply = wire.send(request)
     good = streamed and reply.status_code < 300
@@ -290,12 +294,12 @@ def _send(wire: Any, request: Any) -> Any:
 
 
 def _stay_here(context: dict[str, Any], **_: object) -> None:
-    """The client takes a request for one that was sent elsewhere already: it would ask a store for its region without end."""
+    """Mark a request as already redirected: otherwise the client would query a store for its region without end."""
     context.setdefault("s3_redirect", {})["redirected"] = True
 
 
 def _credentials(entry: StoreEntry) -> dict[str, str]:
-    """Arguments of the client. Raises StoreError (``store_credentials_missing``)."""
+    """Return the credential arguments of the client. Raises StoreError (``store_credentials_missing``)."""
     if entry.credentials is None or entry.credentials == "workload":
         return {}
     given = entry.credentials
@@ -315,12 +319,12 @@ def _lock(found: Mapping[str, Any]) -> ObjectLock:
         return ObjectLock("", held)
     try:
         return ObjectLock(until.astimezone(UTC).isoformat(timespec="seconds"), held)
-    except OverflowError:  # in another zone it would be beyond the last year
+    except OverflowError:  # in another time zone it would be after the last year
         return ObjectLock(datetime.max.replace(tzinfo=UTC).isoformat(timespec="seconds"), held)
 
 
 def _status_and_code(error: Any) -> tuple[int, str]:
-    """The status and the code of an error, the latter in letters that no terminal acts upon."""
+    """Return the status and the code of an error, the code without control characters."""
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) or 0)
     code = str(error.response.get("Error", {}).get("Code", ""))[:64]
     return status, "".join(char for char in code if char in _CODE) or "unknown"

@@ -1,4 +1,4 @@
-"""A store that is only read, by HTTPS: a bucket that a web server shows, or a copy of one. Standard library, no redirects."""
+"""A read-only store by HTTPS: a bucket behind a web server, or a copy of one. Standard library, no redirects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StaticExport:
     """The objects below ``address``."""
 
     def __init__(self, address: StoreAddress, entry: StoreEntry) -> None:
-        """Raises StoreError (``store_refused``) when the authority's file cannot be used."""
+        """Raises StoreError (``store_refused``) when the file of the certificate authority cannot be used."""
         self._address = address
         try:
             context = ssl.create_default_context(cafile=entry.ca_file)
@@ -47,14 +47,14 @@ class StaticExport:
         digest, size = hashlib.sha256(), 0
         try:
             with self._opener.open(f"{self._address}/{name}", timeout=_SECONDS) as reply:
-                told = reply.length
+                expected = reply.length
                 for block in _blocks(reply, limit):
                     size += len(block)
                     digest.update(block)
                     file.write(block)
-                if told is not None and size < told:
-                    # The library takes a connection that breaks off for the end of what is sent.
-                    raise http.client.IncompleteRead(b"", told - size)
+                if expected is not None and size < expected:
+                    # The library treats a broken connection as the end of the body.
+                    raise http.client.IncompleteRead(b"", expected - size)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in {404, 410}:

@@ -1,9 +1,9 @@
-"""The writer of bundles where they are kept in a store: the folder of this host is where a bundle is made, and goes afterwards.
+"""Bundle writer for bundles in a store: the folder on this host is temporary.
 
-The store is an outside system, which may be slow or hang: calls to it have their own threads, time limits and a circuit breaker
-(``outside_calls``). A run counts as sealed when its bundle has been read back out of the store; only then is the ledger told. A
-crash before that is made good by sealing again, one after it by ``settled``, which every gatekeeper calls for the runs that it
-has folders of.
+The store is an external system, which may be slow or hang: calls to it have their own threads, time limits and a circuit
+breaker (``outside_calls``). A run is sealed when its bundle has been read back from the store; only then is the ledger updated.
+After an earlier crash the run is sealed again. After a later crash ``settled`` cleans up; every gatekeeper calls it for the
+runs with local folders.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from gatewright.host_errors import host_errors
 from gatewright.outside_calls import CallLimits, OutsideCalls
 from gatewright.run.state import Run
 
-#: Seconds that a caller waits for a small answer of the store, and for a bundle to be written and read back.
+#: Maximum seconds for a small response of the store, and for writing a bundle and reading it back.
 ANSWER_SECONDS = 30.0
 TRANSFER_SECONDS = 1800.0
-#: Calls to one store at a time.
+#: Concurrent calls to one store.
 _PLACES = 4
 
 
 def store_calls(address: StoreAddress, places: int = _PLACES) -> OutsideCalls:
-    """The calls to the store at ``address``, ``places`` at a time."""
+    """Return the call limiter of the store at ``address``, for ``places`` concurrent calls."""
 
     def unavailable(words: str) -> StoreError:
         return StoreError(words)
@@ -49,7 +49,7 @@ def store_calls(address: StoreAddress, places: int = _PLACES) -> OutsideCalls:
 
 
 class StoringWriter(BundleWriter):
-    """``address`` is where the bundles go, ``publisher`` puts them there, ``calls`` are those to the store."""
+    """``address`` is the destination of bundles, ``publisher`` publishes them, ``calls`` limits calls to the store."""
 
     outside = True
 
@@ -69,9 +69,12 @@ class StoringWriter(BundleWriter):
         self._known_good = False
 
     async def check(self) -> None:
-        """Check that the store can be written, and refuses a second write. Raises StoreError.
+        """Check that the store is writable and refuses to overwrite objects.
 
-        After outages this is the one request that probes the store, before the bundles that wait for it.
+        After an outage this is the single request that probes the store, before the bundles that wait for it.
+
+        Raises:
+            StoreError: a check fails.
         """
         if self._known_good and self._calls.closed:
             return
@@ -86,9 +89,10 @@ class StoringWriter(BundleWriter):
         signer: Signer,
         sequences: Sequence[int] = (),
     ) -> Sealed:
-        """Make the bundle, as ``BundleWriter`` does, and put it into the store.
+        """Build the bundle like ``BundleWriter`` and publish it to the store.
 
-        Raises StoreError, too: the store cannot be had, or holds what it should not; nothing says then that the run is sealed.
+        Raises:
+            StoreError: the store cannot be used or holds other data; the run is not recorded as sealed.
         """
         there = await self._calls.call(ANSWER_SECONDS, self._publisher.standing, run.run_id)
         if there is not None and await self._calls.call(
@@ -100,7 +104,7 @@ class StoringWriter(BundleWriter):
             if there is None or there.manifest_sha256 == made.manifest_sha256:
                 there = await self._calls.call(TRANSFER_SECONDS, self._publisher.put, Path(made.location))
             if there.manifest_sha256 != made.manifest_sha256:
-                # The store takes one bundle of a run: another gatekeeper was quicker, with another key.
+                # The store accepts one bundle per run: another gatekeeper published first, with another key.
                 await self._calls.call(TRANSFER_SECONDS, self._publisher.adopt, there)
                 await self.withdraw(run.run_id, made.manifest_sha256)
         return Sealed(there.manifest_sha256, there.signer, self._address.run(run.run_id), made.packet)
@@ -110,12 +114,12 @@ class StoringWriter(BundleWriter):
         return [name for name in names if is_run(name)]
 
     async def settled(self, run_id: str, location: str) -> None:
-        """The ledger says that the run is sealed, and where: what was made of its bundle here is not needed any more."""
+        """Delete the local copy after the ledger has confirmed the seal and its location."""
         if location == self._address.run(run_id):
             await asyncio.to_thread(self._clear, self._folder_root / layout.safe(run_id))
 
     def _clear(self, folder: Path) -> None:
-        """What cannot be removed now is in the way of nothing; ``gc`` tells of it."""
+        """Remove the folder. A failure is harmless; ``gc`` reports it."""
         if not folder.is_dir() or folder.is_symlink():
             return
         with contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""``verify``: a bundle read as hostile input and held against everything that it claims."""
+"""``verify``: reads a bundle as hostile input and checks every claim in it."""

@@ -1,4 +1,4 @@
-"""Steps 4 and 5 of a verification: documents against their schemas, and the events from the first to the last."""
+"""Steps 4 and 5 of a verification: documents against their schemas, and the chain of events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gatewright.run.state import Run
 
 
 def check_schemas(reading: Reading, step: int) -> str:
-    """4. Every document that a schema speaks of is valid. A worker's own report is a claim: it is only noted when it is not."""
+    """4. Check every document with a schema. An invalid report of a worker, which is a claim, is only noted."""
     listed = reading.listed if reading.manifest else reading.shape.files
     for path in sorted(listed.keys() - layout.UNLISTED):
         kind = layout.kind_of(path)
@@ -22,7 +22,7 @@ def check_schemas(reading: Reading, step: int) -> str:
             continue
         data = reading.document(path, step)
         if data is None or (path == layout.CONTRACT and data == layout.NO_CONTRACT):
-            # Whether there had to be a contract is told by the events (step 6).
+            # The events decide whether a contract is required (step 6).
             continue
         try:
             codec.decode(data, kind or WorkReport)
@@ -35,7 +35,7 @@ def check_schemas(reading: Reading, step: int) -> str:
 
 
 def check_events(reading: Reading, step: int) -> str:
-    """5. Canonical lines, an unbroken chain, an order that can happen, and the end that the manifest tells."""
+    """5. Check the events: canonical lines, an unbroken chain, a possible order, and the end that the manifest records."""
     findings = reading.findings
     data = reading.document(layout.EVENTS, step)
     if data is None:
@@ -57,7 +57,7 @@ def check_events(reading: Reading, step: int) -> str:
     if manifest is None or manifest.integrity is None:
         return ""
     if (manifest.integrity.chain_length, manifest.integrity.chain_head) != (seq, head):
-        findings.wrong(step, "chain_end", layout.EVENTS, "the chain does not end where the manifest says")
+        findings.wrong(step, "chain_end", layout.EVENTS, "the chain does not end with the manifest's last hash")
     if manifest.run_id != run.run_id:
         findings.wrong(step, "other_run", layout.EVENTS, f"the events are those of {run.run_id}")
     if (manifest.status == "SUCCESS") != (run.status == "SUCCESS"):
@@ -78,7 +78,7 @@ def _lines(data: bytes) -> tuple[OrchestratorEvent, ...]:
         if codec.encode(record) != text:
             raise MalformedError(f"line {number} is not in canonical form", code="event_malformed")
         if record.event_type in ABOUT_BUNDLES:
-            raise MalformedError(f"line {number}: the seal tells of the bundle and is no part of it", code="bad_event")
+            raise MalformedError(f"line {number}: the seal describes the bundle and must not be part of it", code="bad_event")
         records.append(record)
     return tuple(records)
 

@@ -1,4 +1,4 @@
-"""What a verification found out: each fault with its step, its code and the file that it is about."""
+"""Findings of a verification: each fault with its step, its code and its file."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-#: ``malformed``: not a bundle by its form. ``not_verified``: checked, and wrong. ``incomplete``: something is not there.
+#: ``malformed``: not a bundle by its form. ``not_verified``: checked, and wrong. ``incomplete``: something is missing.
 FaultKind = Literal["malformed", "not_verified", "incomplete"]
 Outcome = Literal["ok", "malformed", "not_verified", "incomplete"]
-#: A bundle with several faults is called by the first of these that it has.
+#: A bundle with several faults gets the first of these kinds that occurs.
 PRECEDENCE: tuple[FaultKind, ...] = ("malformed", "not_verified", "incomplete")
 STEPS: tuple[str, ...] = ("shape", "signature", "files", "schemas", "events", "story", "consistency")
-#: Where a repository is given, it is asked too.
+#: Used when a repository is given.
 REPOSITORY_STEP = "repository"
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationFinding:
-    """One fault. ``step`` counts from 1 (``STEPS``), ``code`` is stable, ``path`` is inside the bundle (empty: the folder).
+    """One fault. ``step`` starts at 1 (``STEPS``), ``code`` is stable, ``path`` is inside the bundle (empty: the folder).
 
-    ``against`` is the second place, where two places contradict each other; empty elsewhere.
+    ``against`` is the second place, where two places contradict each other; otherwise empty.
     """
 
     step: int
@@ -33,11 +33,11 @@ class VerificationFinding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of ``verify``. Only ``ok`` means that the bundle proves what it claims.
+    """Result of ``verify``. Only ``ok`` means that the bundle proves what it claims.
 
-    ``run_id`` and ``status`` are what the bundle says of itself; compare them with what you expected. ``signer`` is the id of
-    the trusted key that signed it, empty when none did. ``files`` and ``size`` count what was read, in bytes. ``location`` is
-    the folder, or where it was fetched from.
+    ``run_id`` and ``status`` are the bundle's own claims; compare them with what you expected. ``signer`` is the id of the
+    trusted key that signed it, empty without one. ``files`` and ``size`` are the number of files and bytes read. ``location``
+    is the folder, or the URL it was fetched from.
     """
 
     location: Path | str
@@ -48,11 +48,11 @@ class Verification:
     manifest_sha256: str
     files: int
     size: int
-    #: What was done, one sentence a step.
+    #: Completed checks, one sentence per step.
     checked: tuple[str, ...]
-    #: What cannot be told from a bundle alone, or could not be checked in this one.
+    #: Limits: what a bundle alone cannot prove, or what could not be checked in this one.
     unchecked: tuple[str, ...]
-    #: Who approved what, by which key, when, over which tree.
+    #: Approvals: who, by which key, when, over which tree.
     approved: tuple[str, ...] = ()
 
     @property
@@ -67,7 +67,7 @@ class Verification:
 
 @dataclass(slots=True)
 class Findings:
-    """Findings in the making."""
+    """Collector of findings."""
 
     found: list[VerificationFinding] = field(default_factory=list)
 

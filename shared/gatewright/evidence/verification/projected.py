@@ -1,7 +1,7 @@
-"""Step 6 of a verification: the events are folded and projected anew, and the bundle must be exactly what comes out.
+"""Step 6 of a verification: replays and projects the events again, and compares the result with the bundle.
 
-So contract, tasks, results, reports, patch, landed commit, manifest and signature tell one story, or the file that does not
-is named. Files are compared by the digests in the manifest, which step 3 has held against the bytes.
+Contract, tasks, results, reports, patch, landed commit, manifest and signature must all follow from the events; a file that
+does not is reported. Files are compared by the digests in the manifest, which step 3 has checked against the bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gatewright.contracts import EvidenceReport, RunManifest, codec
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.file_plan import Content
-from gatewright.evidence.projection.history import RunHistory, tell
+from gatewright.evidence.projection.history import RunHistory, ended_history
 from gatewright.evidence.projection.manifest import LedgerSpan, make_manifest
 from gatewright.evidence.projection.projection import Projection, project
 from gatewright.evidence.statement import make_statements
@@ -22,7 +22,7 @@ from gatewright.evidence.verification.reading import Reading, digest_of_all
 
 
 def check_projection(reading: Reading, step: int) -> str:
-    """6. Make the bundle's files, manifest and statement again from its events, and compare."""
+    """6. Rebuild the bundle's files, manifest and statement from its events, and compare."""
     run, manifest = reading.run, reading.manifest
     if manifest is not None and manifest.layout != layout.VERSION:
         return f"the bundle has layout {manifest.layout or 1}, and only layout {layout.VERSION} can be made again"
@@ -31,7 +31,7 @@ def check_projection(reading: Reading, step: int) -> str:
     if not run.ended or not run.finished_at:
         return "the run has not ended"
     try:
-        history = tell(run, reading.records)
+        history = ended_history(run, reading.records)
         projection = _project(reading, history, step)
         expected = make_manifest(
             history,
@@ -48,12 +48,12 @@ def check_projection(reading: Reading, step: int) -> str:
     digests = {path: record.sha256 for path, record in reading.listed.items()}
     for path, statement in make_statements(history, reading.manifest_bytes, digests).items():
         if reading.payloads.get(path, statement) != statement:
-            reading.findings.wrong(step, "statement_differs", path, "what was signed is not what the events tell")
+            reading.findings.wrong(step, "statement_differs", path, "the signed statement does not follow from the events")
     return ""
 
 
 def _span(manifest: RunManifest) -> LedgerSpan:
-    """What the manifest says of its place in the ledger, which no event tells."""
+    """Return the position in the ledger as claimed by the manifest, since no event contains it."""
     integrity = manifest.integrity
     if integrity is None:
         return LedgerSpan(0, None, None)
@@ -61,7 +61,7 @@ def _span(manifest: RunManifest) -> LedgerSpan:
 
 
 def _places(reading: Reading) -> dict[str, str]:
-    """Digest -> a listed file that has it."""
+    """Return digest -> a listed file with it."""
     return {record.sha256: path for path, record in reading.listed.items()}
 
 
@@ -91,7 +91,7 @@ def _project(reading: Reading, history: RunHistory, step: int) -> Projection:
 
 
 def _withheld(reading: Reading, step: int) -> frozenset[str]:
-    """What the gatekeeper says that it left out because it holds a secret; the report is then made again and compared."""
+    """Return what the gatekeeper claims to have withheld as a secret; the report is then rebuilt and compared."""
     data = reading.document(layout.EVIDENCE_REPORT, step)
     try:
         uris = codec.decode(data, EvidenceReport).withheld if data is not None else ()
@@ -108,13 +108,13 @@ def _compare_files(reading: Reading, projection: Projection, step: int) -> None:
         if record is None:
             findings.incomplete(step, "story_missing", path, "the events speak of it, and the manifest does not list it")
         elif (digest := _digest(reading, content)) is not None and digest != record.sha256:
-            findings.wrong(step, "story_differs", path, "it is not what the events tell")
+            findings.wrong(step, "story_differs", path, "it does not follow from the events")
     for path in listed.keys() - projection.files.keys():
         findings.wrong(step, "story_unknown", path, "no event speaks of it")
 
 
 def _digest(reading: Reading, content: Content) -> str | None:
-    """The digest that a file must have; None when it cannot be told, because its parts were found altered or missing."""
+    """Return the digest that a file must have; None when its parts were found altered or missing."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
     digests = [layout.digest_of(uri) or "" for uri in content]
@@ -139,5 +139,5 @@ def _compare_manifest(reading: Reading, manifest: RunManifest, expected: RunMani
         for field in msgspec.structs.fields(RunManifest)
         if getattr(manifest, field.name) != getattr(expected, field.name)
     ]
-    message = f"not what the events tell: {', '.join(names) or 'its form'}"
+    message = f"does not follow from the events: {', '.join(names) or 'its form'}"
     reading.findings.wrong(step, "manifest_differs", layout.MANIFEST, message)

@@ -1,4 +1,4 @@
-"""Reads a bundle's folder as hostile input: follows no link, opens only plain files, bounds its memory. Judges no content."""
+"""Reads a bundle's folder as hostile input: follows no link, opens only plain files, bounds its memory. Interprets nothing."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from gatewright.evidence.verification.findings import Findings
 from gatewright.run.events import CandidateComposed
 from gatewright.run.state import Run
 
-#: Larger documents are not parsed, and a folder of more entries is no bundle. A patch may be as large as any artifact.
+#: Larger documents are not parsed, and a folder with more entries is no bundle. A patch may be as large as any artifact.
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 MAX_PATCH_BYTES = MAX_ARTIFACT_BYTES
 MAX_ENTRIES = 100_000
 _BLOCK = 1024 * 1024
-#: Bytes from which files are read several at a time, and how many at a time, each with a block of memory.
+#: Bytes from which files are read in parallel, and how many in parallel, each with a block of memory.
 _TOGETHER_FROM = 8 * _BLOCK
 _MOST_TOGETHER = 8
-#: A folder that is called so says which run's bundle it holds.
+#: A folder with such a name identifies its run.
 _RUN_FOLDER = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 
 @dataclass(slots=True)
 class Shape:
-    """What lies in a folder: plain files with their size in bytes, folders, and ``path -> code`` of what is neither."""
+    """Content of a folder: plain files with their size in bytes, folders, and ``path -> code`` of everything else."""
 
     files: dict[str, int] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     odd: dict[str, str] = field(default_factory=dict)
-    #: Files of several names, by the number of their inode: the names here, and how many there are in all.
+    #: Hard-linked files by inode number: the names found here, and the total number of names.
     shared: dict[tuple[int, int], tuple[list[str], int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A file as it was read."""
+    """Size and digest of a file."""
 
     size: int
     sha256: str
@@ -56,32 +56,32 @@ class Facts:
 
 @dataclass(slots=True)
 class Reading:
-    """A verification under way: what is trusted, and what has been read so far."""
+    """A verification in progress: trusted keys, and everything read so far."""
 
     root: Path
     trusted: tuple[PublicKey, ...]
-    #: Whether a bundle without a signature is to be looked at all the same.
+    #: Whether to check a bundle without a signature too.
     unsigned: bool = False
     findings: Findings = field(default_factory=Findings)
     notes: list[str] = field(default_factory=list)
-    #: Who approved what, once the story has been followed.
+    #: Approvals, filled in by the consistency check.
     approved: list[str] = field(default_factory=list)
     shape: Shape = field(default_factory=Shape)
     facts: dict[str, Facts] = field(default_factory=dict)
     manifest_bytes: bytes = b""
     manifest: RunManifest | None = None
-    #: What the signatures were made over, checked or not, by the name of their envelope.
+    #: Signed payloads, verified or not, by the name of their envelope.
     payloads: dict[str, bytes] = field(default_factory=dict)
-    #: The id of the trusted key that signed; empty when none did.
+    #: Id of the trusted key that signed; empty without one.
     signer: str = ""
     records: tuple[OrchestratorEvent, ...] = ()
     run: Run | None = None
-    #: The run told in order, once step 6 has done so, and the changed paths of its candidate, each ended by a NUL.
+    #: The replayed run after step 6, and the changed paths of its candidate, each terminated by a NUL.
     history: RunHistory | None = None
     names: bytes = b""
-    #: The changed paths of every candidate that was composed, by the URI of their list.
+    #: Changed paths of every composed candidate, by the URI of their list.
     names_of: dict[str, bytes] = field(default_factory=dict)
-    #: The files that the events make, but for manifest and signature; empty until they have been made again.
+    #: Files that follow from the events, without manifest and signatures; empty before they are rebuilt.
     derived: tuple[str, ...] = ()
 
     @property
@@ -90,21 +90,21 @@ class Reading:
         return {file.path: file for file in self.manifest.integrity.files} if self.manifest and self.manifest.integrity else {}
 
     def patch(self, step: int) -> bytes | None:
-        """The bytes of the canonical patch, as ``document`` gives them."""
+        """Return the bytes of the canonical patch, like ``document``."""
         return self.document(layout.PATCH, step, limit=MAX_PATCH_BYTES)
 
     def place_of(self, uri: str) -> str | None:
-        """A listed file that holds the artifact; None where there is none."""
+        """Return a listed file that has the artifact; None when there is none."""
         digest = layout.digest_of(uri)
         return next((path for path, file in self.listed.items() if file.sha256 == digest), None)
 
     def patch_of(self, candidate: CandidateComposed | None, step: int) -> bytes:
-        """The canonical patch of a candidate of any round; empty where it is not there."""
+        """Return the canonical patch of a candidate of any round; empty when it is missing."""
         path = self.place_of(candidate.patch) if candidate is not None else None
         return (self.document(path, step, limit=MAX_PATCH_BYTES) if path is not None else None) or b""
 
     def document(self, path: str, step: int, *, limit: int | None = None) -> bytes | None:
-        """The bytes of a document; None, with a finding unless it is simply not there."""
+        """Return the bytes of a document; None, with a finding unless it is simply missing."""
         limit = MAX_DOCUMENT_BYTES if limit is None else limit
         if path not in self.shape.files:
             return None
@@ -121,13 +121,18 @@ class Reading:
 
 
 def runs_named(bundle: Path) -> frozenset[str]:
-    """The runs that the folder's name speaks of: as it was given, and, through a link, as it is called."""
+    """Return the run ids in the folder's name: as given, and with links resolved."""
     names = (bundle.absolute().name, bundle.resolve().name)
     return frozenset(name for name in names if _RUN_FOLDER.fullmatch(name))
 
 
 def scan(root: Path) -> Shape:
-    """Everything below ``root``, by path with ``/``. Raises MalformedError (``not_a_bundle``, ``too_many_files``), OSError."""
+    """Return everything below ``root``, by path with ``/``.
+
+    Raises:
+        MalformedError: ``not_a_bundle``, ``too_many_files``.
+        OSError: the folder cannot be read.
+    """
     shape = Shape()
     if not root.is_dir():
         raise MalformedError(f"{root} is not a folder", code="not_a_bundle")
@@ -143,7 +148,7 @@ def scan(root: Path) -> Shape:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(f"{path}/")
     for paths, names in shape.shared.values():
-        # A large file may have several names in its bundle. By one outside it could be changed after it was checked.
+        # A large file may have several names inside its bundle. A name outside would allow changes after the check.
         for path in paths if names != len(paths) or shape.files[paths[0]] < layout.SHARED_FROM else ():
             del shape.files[path]
             shape.odd[path] = "hard_link"
@@ -151,12 +156,16 @@ def scan(root: Path) -> Shape:
 
 
 def show_path(path: str) -> str:
-    """A path for people and JSON: bytes that are not UTF-8 become ``\\xNN``. No listed file can have such a name."""
+    """Return a path for display and JSON: bytes that are not UTF-8 become ``\\xNN``. No listed file can have such a name."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def read(root: Path, path: str, *, keep: int = 0) -> tuple[Facts, bytes | None]:
-    """Size and sha256 of a plain file, and its bytes when they are no more than ``keep``. Raises OSError."""
+    """Return size and sha256 of a plain file, and its bytes if there are at most ``keep``.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     digest, size, blocks = hashlib.sha256(), 0, []
     fd = _open(root, path)
     try:
@@ -173,9 +182,14 @@ def read(root: Path, path: str, *, keep: int = 0) -> tuple[Facts, bytes | None]:
 
 
 def read_all(root: Path, paths: Sequence[str], size: int) -> Iterator[Facts | OSError]:
-    """Size and sha256 of plain files, in their order, or why one cannot be read; ``size``: their bytes as far as is known.
+    """Yield size and sha256 of plain files in order, or the error that prevented reading.
 
-    Hashing lets other threads run: much of it is done on all processors.
+    Hashing releases the interpreter lock, so it uses all processors.
+
+    Args:
+        root: the bundle.
+        paths: the files.
+        size: their total bytes, as far as known.
     """
     if size < _TOGETHER_FROM:
         yield from (_facts(root, path) for path in paths)
@@ -192,7 +206,11 @@ def _facts(root: Path, path: str) -> Facts | OSError:
 
 
 def digest_of_all(root: Path, paths: Iterable[str]) -> str:
-    """The sha256 of files read one after another. Raises OSError."""
+    """Return the sha256 of the concatenated files.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     digest = hashlib.sha256()
     for path in paths:
         with os.fdopen(_open(root, path), "rb", buffering=0) as file:
@@ -202,7 +220,7 @@ def digest_of_all(root: Path, paths: Iterable[str]) -> str:
 
 
 def _open(root: Path, path: str) -> int:
-    # Not blocking, for a pipe that was put there since the scan; checked again on what was really opened.
+    # Non-blocking, in case a pipe was put there since the scan; the opened file is checked again.
     fd = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

@@ -1,7 +1,7 @@
-"""Step 8 of a verification, where a repository is given: the recorded trees, patch and landed commit against its real objects.
+"""Step 8 of a verification, with a given repository: compares the recorded trees, patch and landed commit with its objects.
 
-Objects are fetched into a mirror of our own in a temporary folder; the repository is only read. What the diff gate judged by
-policy (protected paths, limits) is not judged again: a bundle holds the digest of the policies, not the policies.
+Objects are fetched into a private mirror in a temporary folder; the repository is only read. The diff gate's policy decisions
+(protected paths, limits) are not judged again: a bundle has the digest of the policies, not the policies.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ _TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULT
 
 
 def check_repository(reading: Reading, step: int, url: str, access: RepositoryAccess | None = None) -> str:
-    """8. The objects of the repository at ``url`` say the same. Not to be called from a running event loop.
+    """8. Compare the bundle with the objects of the repository at ``url``. Must not be called in a running event loop.
 
-    1. the baseline commit has the recorded tree  2. patch.diff, applied to it, gives the candidate, and is its canonical diff
-    3. every changed path lies in the contract's  4. the landed commit has the baseline as its parent and the candidate's tree
-    5. its ref holds it, now or through what came later; a ref that is gone is only noted, as branches are deleted when merged
-    6. its trailers name this run, its contract and an event of its chain; of a commit that was found there, the run: the
-    ledger of the time when it landed was lost.
+    1. The baseline commit has the recorded tree.
+    2. patch.diff, applied to it, gives the candidate, and is its canonical diff.
+    3. Every changed path is inside the contract's.
+    4. The landed commit has the baseline as its parent and the candidate's tree.
+    5. Its ref contains it, directly or in its history; a missing ref is only noted, since merged branches are deleted.
+    6. Its trailers name this run, its contract and an event of its chain. For a commit that was found on the ref, only the run:
+       the ledger of the landing was lost.
     """
     run = reading.run
     if run is None or not run.accepted.baseline_commit:
@@ -43,7 +45,7 @@ def check_repository(reading: Reading, step: int, url: str, access: RepositoryAc
     except (MalformedError, GitError, DeniedError) as error:
         reading.findings.incomplete(step, "repository_unavailable", "", f"{url}: {error.message}")
     except OSError as error:
-        reading.findings.incomplete(step, "repository_unavailable", "", f"no room for a mirror: {error.strerror or error}")
+        reading.findings.incomplete(step, "repository_unavailable", "", f"no space for a mirror: {error.strerror or error}")
     return ""
 
 
@@ -102,14 +104,16 @@ async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, c
     if parents != (baseline,):
         findings.wrong(step, "landed_differs", layout.GIT_LANDED, f"the landed commit's parents are {', '.join(parents)}")
     await _check_ref(reading, run, mirror, step, commit)  # 5
-    told = dict(_TRAILER.findall(await mirror.message(commit)))  # 6
+    trailers = dict(_TRAILER.findall(await mirror.message(commit)))  # 6
     digest = hashlib.sha256(codec.encode(run.contract)).hexdigest() if run.contract is not None else ""
     events = {f"{record.seq}:{record.hash}" for record in reading.records}
     if run.landed is not None and run.landed.found:
         reading.notes.append("that the landed commit names an event of the chain: it landed before the ledger was restored")
-        same = told.get("Run") == run.run_id
+        same = trailers.get("Run") == run.run_id
     else:
-        same = (told.get("Run"), told.get("Contract")) == (run.run_id, f"sha256:{digest}") and told.get("Event-Chain") in events
+        same = (trailers.get("Run"), trailers.get("Contract")) == (run.run_id, f"sha256:{digest}") and trailers.get(
+            "Event-Chain"
+        ) in events
     if not same:
         findings.wrong(step, "trailers_differ", layout.GIT_LANDED, "the landed commit's trailers are not about this run")
 

@@ -1,6 +1,6 @@
-"""``verify``: does this folder prove what it claims? Reads bytes and writes nothing; asks no bus and no network.
+"""``verify``: checks whether a folder proves what it claims. Reads only; uses no bus and no network.
 
-Every fault is collected, not only the first, and names its file. What the codes mean is in docs/bundle.md.
+Every fault is collected, not only the first, with its file. docs/bundle.md explains the codes.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_json
 if TYPE_CHECKING:
     from gatewright.git.access.credentials import RepositoryAccess
 
-#: What no bundle can show by itself.
+#: Facts that no bundle can prove by itself.
 OUT_OF_REACH: tuple[str, ...] = (
     "that the ledger holds these events and no others (the bus was not asked)",
     "that a role's own words about its work are true (results/, codex/: claims, kept as they came)",
     "that the gatekeeper's clock was right",
 )
-#: What it cannot show without a repository, and what not even with one.
+#: Facts that need a repository, and facts that even a repository cannot prove.
 NOT_ASKED = "that the repository holds the landed commit, and that patch.diff leads to its tree (give --repo)"
 NOT_JUDGED = "that the policies of the time allowed the change (their digest is recorded, they themselves are not)"
-#: A step returns why it could not be taken, or nothing.
+#: A step returns why it could not be done, or an empty text.
 Step = Callable[[Reading, int], str]
 
 
@@ -47,21 +47,27 @@ def verify(
     insecure_allow_unsigned: bool = False,
     access: RepositoryAccess | None = None,
 ) -> Verification:
-    """Check the run bundle in the folder ``bundle``, to which nothing may be written meanwhile.
+    """Check the run bundle in the folder ``bundle``, which must not be modified meanwhile.
 
     1. shape: a folder of plain files, no links, no special files, a manifest that parses, of the run that the folder names
     2. signature: by one of ``trusted_keys``, over the exact bytes of the manifest, and not after the key was retired
-    3. files: all that are listed are there with their size and sha256, and no others are
+    3. files: exactly the listed files are there, with their size and sha256
     4. schemas: every document is valid under its schema
-    5. events: the hash chain holds from the first to the last, and the events fold to the end that the manifest tells
-    6. story: every other file, the manifest and the signed statement are exactly what these events make of them
-    7. consistency: the documents do not contradict one another, by the rules that decided (``consistency/``)
-    8. repository, where its address is given: its objects tell the same (``repository.py``; not from a running event loop)
+    5. events: the hash chain is complete, and the events fold to the end that the manifest records
+    6. projection: every other file, the manifest and the signed statements follow exactly from these events
+    7. consistency: the documents do not contradict each other, by the rules that decided (``consistency/``)
+    8. repository, if its URL is given: its objects agree (``repository.py``; not from a running event loop)
 
-    Without a trusted key the bundle is not verified (``no_trusted_key``), whatever else holds. ``insecure_allow_unsigned`` lets
-    one pass that has no signature at all: it agrees with itself then, and any stranger may have written it. Where a tombstone
-    stands (``pruned.py``), it is all that is verified. Raises nothing about the bundle: what is wrong, or cannot be read, is a
+    A pruned bundle has only a tombstone, and only that is verified. No error about the bundle is raised: every fault is a
     finding.
+
+    Args:
+        bundle: the folder.
+        trusted_keys: without a key the bundle is not verified (``no_trusted_key``), even if everything else is valid.
+        repository: URL of the repository, to include step 8.
+        insecure_allow_unsigned: accept a bundle without any signature. It is then only consistent with itself, and anyone may
+            have written it.
+        access: credentials of the repository.
     """
     stone = look_for_tombstone(bundle, trusted_keys)
     if isinstance(stone, Verification):
@@ -94,13 +100,17 @@ def run_steps(
     unsigned: bool = False,
     access: RepositoryAccess | None = None,
 ) -> tuple[Reading, tuple[str, ...], tuple[str, ...]]:
-    """Take the steps of ``verify``; everything that was read, the steps that were taken, and those that could not be."""
+    """Run the steps of ``verify``.
+
+    Returns:
+        Everything that was read, the completed steps, and the steps that could not be done.
+    """
     reading = Reading(bundle, tuple(trusted_keys), unsigned)
     steps: dict[str, Step] = dict(
         zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_projection, check_consistency), strict=True)
     )
     if repository is not None:
-        # Imported only when it is asked for: offline verification needs no git.
+        # Imported only when needed: offline verification needs no git.
         from gatewright.evidence.verification.repository import check_repository
 
         steps[REPOSITORY_STEP] = lambda reading, number: check_repository(reading, number, repository, access)
@@ -115,7 +125,7 @@ def run_steps(
 
 
 def _shape(reading: Reading, step: int) -> str:
-    """1. Only plain files, under one name each; a manifest in the one form that it can have, of the run that was asked for."""
+    """1. Check the shape: plain files with one name each, and a manifest in canonical form, of the requested run."""
     findings = reading.findings
     try:
         reading.shape = scan(reading.root)
@@ -158,7 +168,7 @@ def _manifest(data: bytes) -> RunManifest:
 
 
 def _signature(reading: Reading, step: int) -> str:
-    """2. A trusted key signed a statement about just these bytes of the manifest: the verdict, and the checks behind it."""
+    """2. Check that a trusted key signed statements about exactly these bytes of the manifest: the verdict and its checks."""
     present = {path for path in layout.ENVELOPES if path in reading.shape.files or path in reading.shape.odd}
     if reading.unsigned and not present:
         return "there is no signature, and it was asked to do without: ANYBODY may have written this bundle"
@@ -203,7 +213,7 @@ def _envelope(reading: Reading, step: int, path: str) -> str:
 
 
 def _retirement(reading: Reading, step: int, path: str, key: PublicKey) -> None:
-    """A retired key vouches for what had ended while it was in use; step 6 holds the time of the end against the events."""
+    """Check the retirement: a retired key may sign only runs that ended before; step 6 checks the time of the end."""
     ended = reading.manifest.finished_at if reading.manifest else None
     if ended and key.was_retired_by(ended):
         words = f"the key was retired {key.retired}, and the run ended {ended}: it was no longer the gatekeeper's to sign with"
@@ -211,7 +221,7 @@ def _retirement(reading: Reading, step: int, path: str, key: PublicKey) -> None:
 
 
 def _files(reading: Reading, step: int) -> str:
-    """3. What is listed is there, with its size and digest; nothing else is."""
+    """3. Check that exactly the listed files exist, with their size and digest."""
     findings, shape, listed = reading.findings, reading.shape, reading.listed
     if reading.manifest is None:
         return "there is no list of files"
@@ -246,13 +256,13 @@ def _digest(reading: Reading, step: int, path: str, facts: Facts | OSError, sha2
         reading.findings.wrong(step, "digest_differs", path, "its bytes are not those that were sealed")
 
 
-# What a verification says where a tombstone stands: the bundle is gone on purpose, and a trusted key has signed that.
-#: The code of the one finding about a bundle that was pruned in order.
+# Result for a tombstone: the bundle was removed on purpose, and a trusted key has signed that.
+#: Code of the only finding about an intentionally pruned bundle.
 PRUNED = "pruned"
 
 
 def look_for_tombstone(bundle: Path, trusted: Sequence[PublicKey]) -> Verification | VerificationFinding | None:
-    """The whole verification of a pruned bundle; a finding where a tombstone stands that is none; None where none stands."""
+    """Return the complete verification of a pruned bundle, a finding for an invalid tombstone, or None without a tombstone."""
     try:
         found = tombstone.read_tombstone(bundle, trusted)
     except MalformedError as error:

@@ -1,1 +1,1 @@
-"""What people are asked beside a run: what tasks could not tell, and have guessed, and what agents ask leave for."""
+"""Requests to people beside a run: open questions that tasks answered by a guess, and permission requests of agents."""

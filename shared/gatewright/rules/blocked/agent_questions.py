@@ -1,7 +1,8 @@
-"""What agents ask leave for, as requests to people: which are asked, and what an agent is answered. Pure.
+"""Permission requests of agents: which are forwarded to people, and what an agent is answered. Pure.
 
-The run goes on beside such a request, and the agent's turn waits. A yes is for this one command, once; a no, silence and the
-end of the task refuse it, and change nothing else. The decider asks by this, and ``verify`` holds each request against it.
+The run continues beside such a request while the agent's turn waits. An approval covers this command, once. A rejection, a
+timeout and the end of the task refuse it and change nothing else. The decider applies these rules, and ``verify`` checks each
+request.
 """
 
 from __future__ import annotations
@@ -20,25 +21,29 @@ from gatewright.rules.approvals import MatchedRule, is_over, make_request
 from gatewright.run.state import AskedApproval, Run, RunTask
 
 REASON = "agent_question"
-#: Questions of one task, and of one run, that people are asked.
+#: Maximum number of forwarded requests per task and per run.
 MOST_OF_TASK = 20
 MOST_OF_RUN = 100
-#: Characters of an agent's words as they are shown; longer ones are not asked about, as no person allows what they cannot read.
+#: Maximum characters of an agent's text. Longer requests are refused, since no person can approve unreadable text.
 MOST_WORDS = 2_000
 _STANDINGS: Final[dict[LeaveStatus, LeaveStanding]] = {"approved": "allowed", "pending": "pending"}
 
 
 def asking_rule(run: Run) -> ApprovalRule | None:
-    """The rule whose people are asked what agents of the run ask leave for; None: no rule does."""
+    """Return the rule for permission requests of the run's agents; None without one."""
     return next((each for each in run.accepted.approval_rules if each.reason == REASON), None)
 
 
 def question_request(run: Run, question: AgentQuestion, now: datetime) -> ApprovalRequest:
-    """The request that is made of ``question``.
+    """Return the request to people for ``question``.
 
-    1. a rule asks  2. the question is about a worker's task of the run that is in hand, of this round, whose contract lets an
-    agent ask  3. its words are short enough to be shown whole  4. fewer were asked before than may be.
-    Raises DeniedError with the code of the reason.
+    1. A rule applies.
+    2. The question is about a worker's task in progress, of this round, whose contract allows permission requests.
+    3. Its text is short enough to be shown in full.
+    4. The maximum number is not reached.
+
+    Raises:
+        DeniedError: has the code of the broken rule.
     """
     rule = asking_rule(run)
     if rule is None:  # 1
@@ -56,7 +61,7 @@ def question_request(run: Run, question: AgentQuestion, now: datetime) -> Approv
         raise DeniedError(words, code="too_many_agent_questions")
     why = f"{inert(question.agent)} asks in {inert(task.task_id)[:200]} whether it may run: {words}"
     request = make_request(run, MatchedRule(rule, why), len(run.approvals) + 1, now)
-    # Whole seconds: of the moment itself the ledger has no finer part either.
+    # Whole seconds, as in the ledger.
     until = now + timedelta(seconds=min(rule.wait, max(1, int(question.seconds))))
     return replace(
         request,
@@ -69,7 +74,11 @@ def question_request(run: Run, question: AgentQuestion, now: datetime) -> Approv
 
 
 def known_question(run: Run, question: AgentQuestion) -> AskedApproval | None:
-    """What has become of ``question``; None: it was not asked. Raises DeniedError where another has its id."""
+    """Return the recorded request for ``question``; None for a new question.
+
+    Raises:
+        DeniedError: another question has its id.
+    """
     same = (
         asked
         for asked in run.approvals.values()
@@ -82,7 +91,7 @@ def known_question(run: Run, question: AgentQuestion) -> AskedApproval | None:
 
 
 def leave_of(run: Run, asked: AskedApproval, now: datetime) -> AgentLeave:
-    """The answer that the agent has now. A yes counts while the task is in hand alone."""
+    """Return the current answer for the agent. An approval is valid only while the task is in progress."""
     request, question = asked.request, asked.request.question
     if question is None:
         raise DeniedError(f"{request.request_id} is no question of an agent", code="approval_unknown")
@@ -105,7 +114,7 @@ def leave_of(run: Run, asked: AskedApproval, now: datetime) -> AgentLeave:
 
 
 def inert(text: str) -> str:
-    """``text`` on one line, exactly: what is not printable, and the backslash, is written as its escape."""
+    """Return ``text`` exactly, on one line: unprintable characters and backslashes are escaped."""
     return "".join(each if each.isprintable() and each != "\\" else _escape_character(each) for each in text)
 
 
@@ -120,7 +129,7 @@ def _in_hand(run: Run, question: AgentQuestion) -> RunTask | None:
 
 
 def _taken_over(run: Run, question: AgentQuestion) -> bool:
-    """Whether another process that was given the task later has asked."""
+    """Return whether another process that received the task later has asked."""
     known = (asked.request.question for asked in run.approvals.values())
     return any(each.task_id == question.task_id and each.delivery > question.delivery for each in known if each is not None)
 
@@ -128,7 +137,7 @@ def _taken_over(run: Run, question: AgentQuestion) -> bool:
 def _task_in_hand(run: Run, question: AgentQuestion) -> RunTask:
     task = _in_hand(run, question)
     if task is None:
-        raise DeniedError(f"{question.task_id[:200]!r} is no task that is in hand", code="agent_question_out_of_turn")
+        raise DeniedError(f"{question.task_id[:200]!r} is not a task in progress", code="agent_question_out_of_turn")
     if task.contract is None or not task.contract.interactive or task.contract.tool_permissions.shell in {"deny", "never"}:
         raise DeniedError("the contract lets no agent ask", code="agent_question_out_of_turn")
     return task

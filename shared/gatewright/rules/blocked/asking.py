@@ -1,7 +1,7 @@
-"""What people are asked of the blocks that tasks brought with their answers: the requests, one after another. Pure.
+"""Requests to people about the open questions in tasks' answers, one after another. Pure.
 
-The run goes on beside such a request: the task has gone on by its best guess already. A yes is kept; a no ends the run; silence
-changes nothing. The decider asks by this, and ``verify`` holds each request against it.
+The run continues beside such a request, since the task already used its best guess. An approval is stored, a rejection ends the
+run, and a timeout changes nothing. The decider applies these rules, and ``verify`` checks each request.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gatewright.rules.blocked.legal import check
 from gatewright.run.state import AskedApproval, Run
 
 REASON = "blocked"
-#: Characters of each of its words that a person is shown.
+#: Maximum characters of each text that a person is shown.
 _MOST_WORDS = 600
 
 
 def next_request(run: Run, now: datetime) -> ApprovalRequest | None:
-    """The next request that is to be made of what tasks could not tell; None where there is none, or no rule asks.
+    """Return the next request about open questions of tasks; None when there is none or no rule applies.
 
-    Asked is the first rule of the reason ``blocked``, about each legal block of an answer that counts, in the order of the
-    tasks, about so many of a run at most, and once in a run: a round that is left with the same question asks no more.
+    The first rule with the reason ``blocked`` applies to each legal question in an accepted answer, in the order of the tasks,
+    up to a maximum per run. Each question is asked once per run, even if a later round repeats it.
     """
     rule = next((each for each in run.accepted.approval_rules if each.reason == REASON), None)
     if rule is None or run.contract is None or run.ended:
@@ -41,13 +41,15 @@ def next_request(run: Run, now: datetime) -> ApprovalRequest | None:
 
 
 def may_ask(run: Run) -> bool:
-    """Whether a rule of the run asks people what its tasks cannot tell."""
+    """Return whether a rule of the run forwards open questions of tasks to people."""
     return any(rule.reason == REASON for rule in run.accepted.approval_rules)
 
 
 def task_questions(run: Run, role: str) -> TaskQuestions | None:
-    """What a task is told of asking: that it may, and a worker's what people said to what the run asked before; None where no
-    rule asks. Words are cut, and of many answers the newest are told.
+    """Return the instructions on open questions for a task; None when no rule applies.
+
+    A worker also receives answers of people to earlier questions of the run. Texts are truncated, and only the newest answers
+    are included.
     """
     if not may_ask(run) or role == "testrunner":
         return None
@@ -69,7 +71,7 @@ def task_questions(run: Run, role: str) -> TaskQuestions | None:
 
 
 def operator_words(run: Run, role: str) -> tuple[OperatorWords, ...]:
-    """What the makers of a round are told of the people who gave it: their words, cut; of many the newest."""
+    """Return the comments of the people who granted a round, for its makers: truncated, and only the newest."""
     if role != "worker":
         return ()
     said = [
@@ -83,12 +85,12 @@ def operator_words(run: Run, role: str) -> tuple[OperatorWords, ...]:
 
 
 def beside(run: Run) -> tuple[AskedApproval, ...]:
-    """What waits for an answer while the run goes on, the oldest first."""
+    """Return the open requests beside the run, oldest first."""
     return tuple(asked for asked in pending(run) if asked.request.stage == "beside")
 
 
 def _legal_blocks(run: Run) -> Iterator[Blocked]:
-    """The legal blocks of the run, as they are shown: of just that task, on one line, and not endless."""
+    """Yield the legal questions of the run as they are shown: about this task, on one line, and truncated."""
     for task_id, each in _reported_blocks(run):
         if not check(each):
             shown = replace(
@@ -102,7 +104,7 @@ def _legal_blocks(run: Run) -> Iterator[Blocked]:
 
 
 def _reported_blocks(run: Run) -> Iterator[tuple[str, Blocked]]:
-    """What each task could not tell. Of a contract that came from outside no pm of ours has said anything."""
+    """Yield the open questions of each task. A contract from outside has none, because no pm produced it."""
     pm = next((task.task_id for task in run.tasks.values() if task.role == "pm"), None)
     asked: list[tuple[str | None, Consultation | None]] = [(pm, run.contract.consultation if run.contract else None)]
     asked += [(run.plan.task_id, run.plan.consultation)] if run.plan is not None else []
@@ -130,7 +132,7 @@ def _request(run: Run, rule: ApprovalRule, block: Blocked, now: datetime) -> App
 
 
 def _plain(text: str) -> str:
-    """On one line, without what a terminal or a reader could be misled by. Longer words are cut."""
+    """Return text on one line, truncated, without characters that could mislead a terminal or a reader."""
     line = " ".join(text[: 4 * _MOST_WORDS].split())
     shown = "".join(character if character.isprintable() else "?" for character in line)
     return shown if len(shown) <= _MOST_WORDS else f"{shown[:_MOST_WORDS]} (cut)"

@@ -1,1 +1,1 @@
-"""Rules about people: whose a run is, whose a signature is and of when, and to whom requests are handed on."""
+"""Rules about people: ownership of runs, signatures and their times, delegations."""

@@ -1,6 +1,6 @@
-"""Requests that a person hands to another one: how often, to whom, and who is waited for then. Pure.
+"""Delegations of requests: how often, to whom, and who must answer then. Pure.
 
-A delegation gives no right to decide: who is asked in another's place has to be one who may decide the request anyway.
+A delegation grants no right to decide: the delegate must be permitted to decide the request anyway.
 """
 
 from __future__ import annotations
@@ -13,27 +13,37 @@ from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError
 from gatewright.run.state import AskedApproval
 
-#: As often one request is handed on.
+#: Maximum number of delegations of one request.
 MOST_DELEGATIONS = 4
 
 
 def keeps(asked: AskedApproval, name: str) -> None:
-    """Whether the person ``name`` has not handed the request on. Raises DeniedError (``approval_handed_on``)."""
+    """Check that the person ``name`` has not delegated the request.
+
+    Raises:
+        DeniedError: they have (``approval_handed_on``).
+    """
     for each in asked.delegations:
         if same_person(each.person, name):
             raise DeniedError(f"{name} has handed it to {each.to} at {each.at}", code="approval_handed_on")
 
 
 def delegate_of(decision: ApprovalDecision, asked: AskedApproval, roster: ApproverRoster) -> RosterPerson | None:
-    """To whom a decision hands the request on; None where it is no delegation.
+    """Return the delegate of a decision; None when it is no delegation.
 
-    1. a delegation names a person, and nothing else does  2. another one than who signs  3. who is on the roster  4. and has
-    not handed it on before, so that it comes back to none  5. not more often than the bound. Raises DeniedError.
+    1. Exactly a delegation names a person.
+    2. The delegate is another person than the signer.
+    3. The delegate is on the roster.
+    4. The delegate has not delegated it before, so it never returns.
+    5. The maximum number is not reached.
+
+    Raises:
+        DeniedError: has the code of the broken rule.
     """
     name = decision.delegate_to
     if (name is None) == (decision.verdict == "delegate"):  # 1
         words = "without" if name is None else "with"
-        raise DeniedError(f"{decision.verdict} {words} a person to hand it to", code="delegation_misplaced")
+        raise DeniedError(f"{decision.verdict} {words} a delegate", code="delegation_misplaced")
     if name is None:
         return None
     if same_person(name, decision.person):  # 2
@@ -48,7 +58,7 @@ def delegate_of(decision: ApprovalDecision, asked: AskedApproval, roster: Approv
 
 
 def waited_for(approvers: Sequence[str], delegations: Sequence[Delegation]) -> tuple[str, ...]:
-    """Whom a request waits for: people and ``@groups``, each person that has handed it on replaced by who has it now."""
+    """Return the people and ``@groups`` that a request waits for, with each delegating person replaced by the delegate."""
     names = list(approvers)
     for each in delegations:
         names = [each.to if same_person(name, each.person) else name for name in names]
@@ -58,5 +68,5 @@ def waited_for(approvers: Sequence[str], delegations: Sequence[Delegation]) -> t
 
 
 def holders(asked: AskedApproval | ApprovalStanding) -> tuple[str, ...]:
-    """Whom a request waits for now: people and ``@groups``."""
+    """Return the people and ``@groups`` that a request waits for now."""
     return waited_for(asked.request.approvers, asked.delegations)

@@ -1,7 +1,7 @@
-"""Whose run it is: who ordered it, and who made the change. Pure.
+"""Ownership of a run: who ordered it, and who made the change. Pure.
 
-Four eyes rest on this: a person who is found here does not approve the run, unless the rule that asks says ``yourself``. Where
-it is not known who ordered a run, no person can be told apart from them, and none approves it.
+The four-eyes principle depends on this: an owner cannot approve the run, unless the rule has ``yourself``. If the requester is
+unknown, every person could be the requester, so nothing can be approved.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.identities import identities_of, person_key
 from gatewright.run.state import Run
 
-#: The reason code of a run that no person may approve, because it is not known who ordered it.
+#: Reason code of a run that no person may approve because its requester is unknown.
 ORDERER_UNKNOWN: Final = "orderer_unknown"
 
-#: Names that a remark shows.
+#: Maximum number of names in a remark.
 _MOST_NAMED: Final = 5
 
 
 def requester_of(document: RunRequest | TaskContract) -> str:
-    """Who ordered the run, in the words of the document; of a contract the agent that owns it."""
+    """Return the requester named in the document; for a contract, the agent that owns it."""
     if isinstance(document, RunRequest):
         return document.requested_by
     return f"{document.owner_agent.role}/{document.owner_agent.agent_id}"
@@ -31,11 +31,14 @@ def requester_of(document: RunRequest | TaskContract) -> str:
 def orderers_of(
     document: RunRequest | TaskContract, publisher: str, persons: Iterable[str], roster: Iterable[RosterPerson]
 ) -> tuple[str, ...]:
-    """Everybody who ordered a run or may have, in canonical form; empty: it is not known.
+    """Return all people who ordered or may have ordered a run, in canonical form; empty when unknown.
 
-    1. the person whom the document names  2. those whom the operator names as the people of the publisher (``persons``)
-    3. the people of the roster to whom the publisher belongs  4. the person of the roster whom ``requested_by`` names.
-    Names of roles and programs in ``requested_by`` name no person.
+    1. The person that the document names.
+    2. The people that the operator lists for the publisher (``persons``).
+    3. The people of the roster to whom the publisher belongs.
+    4. The person of the roster named in ``requested_by``.
+
+    Names of roles and programs in ``requested_by`` refer to no person.
     """
     found = set(identities_of(*document.ordered_by, *persons))  # 1, 2
     claimed = identities_of(requester_of(document))
@@ -48,7 +51,7 @@ def orderers_of(
 
 
 def orderer_doubt(orderers: Iterable[str], roster: Iterable[RosterPerson]) -> str:
-    """Why it is doubtful that the approver of a run is another person than who ordered it, in words; empty where it is not."""
+    """Return as text why an approver might be the requester; empty when that is excluded."""
     named = sorted(orderers)
     if not named:
         return (
@@ -65,23 +68,23 @@ def orderer_doubt(orderers: Iterable[str], roster: Iterable[RosterPerson]) -> st
 
 
 def is_own(run: Run, person: RosterPerson) -> bool:
-    """Whether the person ordered the run, or made the change or a commit of it."""
+    """Return whether the person ordered the run, or made the change or a commit of it."""
     return has_ordered(run, person) or not person.identities.isdisjoint(_makers_of(run.contract))
 
 
 def has_ordered(run: Run, person: RosterPerson) -> bool:
-    """Whether the person is who the run came from, or may be: its dispatcher."""
+    """Return whether the person ordered or may have ordered the run."""
     orderers = identities_of(run.accepted.requested_by).union(run.accepted.orderers)
     return run.publisher in person.publishers or not person.identities.isdisjoint(orderers)
 
 
 def is_orderer_unknown(run: Run) -> bool:
-    """Whether any person may have ordered the run."""
+    """Return whether the requester of the run is unknown."""
     return not run.accepted.orderers
 
 
 def _makers_of(contract: TaskContract | None) -> frozenset[str]:
-    """Whom a contract names as authors: of the change, and of each commit that it was taken from."""
+    """Return the authors in a contract: of the change, and of each commit that it was taken from."""
     if contract is None:
         return frozenset()
     source, author = contract.source_branch, contract.author

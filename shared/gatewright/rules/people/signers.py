@@ -1,4 +1,4 @@
-"""Whose signature it is, by the roster of approvers, and whether the key is in force. Pure."""
+"""Signers: the person of the roster behind a signature, and whether the key is valid. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from gatewright.ssh_signatures import fingerprint, page_of, signer_of, verify_ss
 
 
 def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: str, now: datetime) -> tuple[RosterPerson, str]:
-    """Whose signature it is, and the fingerprint of the key, which is in force.
+    """Return the signer and the fingerprint of the key, which is valid.
 
-    A key that stands with two people belongs to none of them; the roster's loader refuses it. Raises DeniedError,
-    VerificationError (``signature_invalid``, and what passkeys are refused for).
+    A key listed for two people belongs to neither; the roster's loader refuses it.
+
+    Raises:
+        DeniedError: the key is not on the roster or not valid.
+        VerificationError: ``signature_invalid``, or a fault of a passkey.
     """
     named = signer_of(signature)
     for person in roster.people:
@@ -27,7 +30,7 @@ def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: st
 
 
 def key_words(key_print: str, signed: SignedDecision) -> str:
-    """The key of a signature that counted, for people; of a passkey with the page that it signed on."""
+    """Return the key of a valid signature as text; for a passkey with the page where it signed."""
     page = page_of(signed.signature)
     return f"{key_print}, by passkey on {page}" if page else key_print
 

@@ -1,4 +1,4 @@
-"""When a person says that they signed something: not before they were asked, and not after now. Pure."""
+"""Times of signatures: not before the request, and not in the future. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from typing import Final
 
 from gatewright.errors import DeniedError
 
-#: How far the clock of a person, or of a role's host, may differ from the gatekeeper's.
+#: Maximum difference between the clock of a person or role host and the gatekeeper's.
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
-#: The reason code of a time outside of these bounds.
+#: Reason code of a time outside these bounds.
 WRONG: Final = "signing_time_wrong"
 
 
 def check_signing_time(text: str, since: str | None, now: datetime) -> datetime:
-    """The moment that ``text`` names, when it lies between ``since`` (None: any time) and ``now``, give or take the tolerance.
+    """Return the time ``text`` if it is between ``since`` and ``now``, within the tolerance.
 
-    ``since`` is RFC 3339, as the ledger has it. Raises DeniedError (``signing_time_wrong``), also for a time without a zone.
+    Args:
+        text: RFC 3339.
+        since: RFC 3339, as in the ledger; None for no lower bound.
+        now: the current time.
+
+    Raises:
+        DeniedError: it is outside, or has no zone (``signing_time_wrong``).
     """
     said = read_time(text)
     if said is None:
@@ -29,7 +35,7 @@ def check_signing_time(text: str, since: str | None, now: datetime) -> datetime:
 
 
 def read_time(text: str) -> datetime | None:
-    """A time with a zone; None for anything else."""
+    """Parse a time with a zone; None for anything else."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

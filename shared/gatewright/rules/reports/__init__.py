@@ -1,1 +1,1 @@
-"""What the reports of roles say and prove, judged without a policy: results, tests, mutants, proofs, times, artifacts."""
+"""Rules on role reports without policies: results, tests, mutants, proofs, times, artifacts."""

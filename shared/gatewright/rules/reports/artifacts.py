@@ -1,4 +1,4 @@
-"""Whether the artifacts that a document names are ones of the store, each under the digest that its address has."""
+"""Artifacts named in a document: each must be in the store, under the digest in its URI."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gatewright.errors import MalformedError
 from gatewright.rules.broken import Broken
 
 CODE = "artifact_invalid"
-#: How the names of a model's answers begin.
+#: Prefix of the names of a model's answers.
 ANSWER: Final = "answer-"
 RULE = "artifacts"
 
 
 def broken_by_artifacts(artifacts: Iterable[Artifact]) -> Iterator[Broken]:
-    """An artifact lies in the store, and has one digest."""
+    """Yield artifacts that are not in the store or have several digests."""
     for artifact in artifacts:
         digest = _digest(artifact.uri)
         if digest is None:
@@ -28,7 +28,7 @@ def broken_by_artifacts(artifacts: Iterable[Artifact]) -> Iterator[Broken]:
 
 
 def broken_by_consultation(asked: Consultation | None) -> Iterator[Broken]:
-    """What was kept of a question to a model lies in the store; there is one answer for each time that it was asked."""
+    """Yield faults of a consultation: parts outside the store, or a wrong number of answers."""
     if asked is None:
         return
     yield from broken_by_artifacts(asked.artifacts)
@@ -38,7 +38,7 @@ def broken_by_consultation(asked: Consultation | None) -> Iterator[Broken]:
 
 
 def broken_by_addresses(addresses: Iterable[str]) -> Iterator[Broken]:
-    """Output that was stored lies in the store; the address of what there was none of is empty."""
+    """Yield URIs of outputs that are not in the store; the URI of no output is empty."""
     for uri in addresses:
         if uri and _digest(uri) is None:
             yield Broken(CODE, RULE, f"{uri[:80]!r} is no artifact of the store")

@@ -1,4 +1,4 @@
-"""The definition of done, as far as a run's own records tell it: shards, owners, tests, open violations, audit."""
+"""The definition of done, from a run's own records: shards, owners, tests, open violations, audit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatewright.rules.broken import Broken
 from gatewright.rules.reports.tests import passed
 from gatewright.run.state import Run
 
-#: The rules of the definition of done, as the landing gate names them, in their order.
+#: Rules of the definition of done, in the landing gate's names and order.
 RULES: tuple[str, ...] = (
     "completion.shards",
     "completion.owned_files",
@@ -26,7 +26,7 @@ SHARDS, OWNERS, TESTS, VIOLATIONS, OUTPUTS, DOCUMENTS, AUDIT = RULES
 
 
 def open_shards(run: Run) -> Iterator[Broken]:
-    """Every shard that was planned was given out, done and accepted."""
+    """Yield planned shards that were not dispatched, done and accepted."""
     workers = run.workers()
     planned = len(run.plan.contracts) if run.plan else 0
     if not planned or len(workers) != planned:
@@ -38,7 +38,7 @@ def open_shards(run: Run) -> Iterator[Broken]:
 
 
 def files_without_owner(run: Run, contract: TaskContract, changed: tuple[bytes, ...]) -> Iterator[Broken]:
-    """Every changed file lies in the contract's paths, and in those of exactly one shard."""
+    """Yield changed files outside the contract's paths, or not in exactly one shard."""
     owned = [task.contract.allowed_paths for task in run.workers() if task.contract is not None]
     for path in scope.outside(contract.allowed_paths, changed):
         yield Broken("completion_file_not_owned", OWNERS, "outside the contract's paths", path)
@@ -49,7 +49,7 @@ def files_without_owner(run: Run, contract: TaskContract, changed: tuple[bytes, 
 
 
 def missing_tests(run: Run, contract: TaskContract) -> Iterator[Broken]:
-    """Every test that must pass ran on the candidate and passed."""
+    """Yield required tests that did not run on the candidate or did not pass."""
     tree = run.candidate.tree if run.candidate else ""
     if run.tests is None or not run.tests_passed or not tree or run.tests.tree != tree:
         yield Broken("completion_tests_missing", TESTS, "no passed test report is about the candidate's tree")
@@ -63,19 +63,19 @@ def missing_tests(run: Run, contract: TaskContract) -> Iterator[Broken]:
 
 
 def open_violations(run: Run) -> Iterator[Broken]:
-    """A review that passed the candidate, and no task of the attempt that failed."""
+    """Yield an unfavourable review, and failed tasks of the attempt."""
     tree, review = run.candidate.tree if run.candidate else "", run.review
     if review is None or not tree or review.tree != tree:
         yield Broken("completion_violation_open", VIOLATIONS, "no review is about the candidate's tree")
     elif review.verdict != "PASS" or not review.scope_check.passed or any(each.blocking for each in review.findings):
-        yield Broken("completion_violation_open", VIOLATIONS, f"the review says {review.verdict}")
+        yield Broken("completion_violation_open", VIOLATIONS, f"the review's verdict is {review.verdict}")
     for task in run.tasks.values():
         if task.attempt == run.attempt and task.status != "SUCCESS":
             yield Broken("completion_violation_open", VIOLATIONS, f"{task.task_id} is {task.status}")
 
 
 def audit(contract: TaskContract, changed: tuple[bytes, ...]) -> Iterator[Broken]:
-    """An audit changes nothing; anything else changes something."""
+    """Yield a change by an audit, or the lack of a change otherwise."""
     if contract.audit_only and changed:
         yield Broken("completion_audit_changed", AUDIT, f"an audit changed {len(changed)} files", changed[0])
     if not contract.audit_only and not changed:

@@ -1,4 +1,4 @@
-"""Whether the tests notice small changes of what was written: the mutants that a test runner has tried, judged and told."""
+"""Mutation testing: whether the tests detect small changes of the new code, by the test runner's samples."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from gatewright.rules.reports.tests import Ordered, passed
 TOO_WEAK: Final = "tests_too_weak"
 CODES: Final = frozenset({TOO_WEAK})
 RULE: Final = "mutants"
-#: How the name of what a gate saw of a sample ends.
+#: Suffix of the evidence name of a sample.
 EVIDENCE: Final = ".mutants"
-#: Survivors that a line for people names.
+#: Maximum number of survivors in a line for people.
 _QUOTED = 5
 _NOTICED = frozenset({"killed", "timed_out"})
 
 
 def broken_by_mutants(ordered: Sequence[Ordered], bounds: MutationBounds) -> Iterator[Broken]:
-    """1. a sample does not contradict itself, and keeps to its bound  2. where a share is asked for, it was reached.
+    """Check the samples.
 
-    A mutant counts once, whatever commands tried it, and is noticed when one of them did. Those with which no test could be run
-    do not count. Where a share is asked for, mutants that could be made and were not tried prove nothing.
+    1. A sample is consistent and within its bound.
+    2. A required share was reached.
+
+    A mutant is counted once for all commands, and is detected when one command detects it. Mutants with which no test could run
+    are ignored. With a required share, possible but untried mutants prove nothing.
     """
     told = [one for one in ordered if one.test.must_pass]
     samples = [one.final.proof.mutation for one in told if one.final.proof is not None and one.final.proof.mutation is not None]
@@ -54,7 +57,7 @@ def broken_by_mutants(ordered: Sequence[Ordered], bounds: MutationBounds) -> Ite
 
 
 def sample_in_words(sample: MutationSample) -> str:
-    """What a sample comes to, in one line for people, with the survivors."""
+    """Return the result of a sample in one line for people, with the survivors."""
     if sample.unproven:
         return f"mutants: {sample.unproven}"
     if not sample.possible:
@@ -72,49 +75,49 @@ def sample_in_words(sample: MutationSample) -> str:
 
 
 def is_doubtful(sample: MutationSample) -> bool:
-    """Whether people should know of it: a mutant survived, nothing is known, or the time was over before all were tried."""
+    """Return whether people should see it: a mutant survived, nothing is known, or time ran out before all were tried."""
     if sample.unproven or sample.out_of_time or any(mutant.outcome == "survived" for mutant in sample.mutants):
         return True
     return sample.possible > 0 and not any(mutant.outcome in _NOTICED for mutant in sample.mutants)
 
 
 def asked_in_words(bounds: MutationBounds) -> str:
-    """What is asked for, in words."""
-    asked = "survivors are said" if bounds.must_kill is None else f"{bounds.must_kill:.0%} must be noticed"
+    """Return the requirement as text."""
+    asked = "survivors are reported" if bounds.must_kill is None else f"{bounds.must_kill:.0%} must be noticed"
     return f"at most {bounds.most_mutants}, {asked}"
 
 
 def samples_of(ordered: Iterable[Ordered]) -> Iterator[tuple[str, MutationSample]]:
-    """The samples of commands, each with the name of its test."""
+    """Yield the samples of commands, each with the name of its test."""
     for one in ordered:
         if one.final.proof is not None and (sample := one.final.proof.mutation) is not None:
             yield one.test.name, sample
 
 
 def evidence_of(name: str, sample: MutationSample) -> Evidence:
-    """What a gate notes that it saw of a sample: a digest of all that it says, so that no survivor can go afterwards."""
+    """Return the gate's evidence of a sample: a digest of everything in it, so that no survivor can be removed later."""
     return Evidence(name=f"{name}{EVIDENCE}", digest=sample_digest(sample))
 
 
 def sample_digest(sample: MutationSample) -> str:
-    """The digest of all that a sample says."""
+    """Return the digest of a whole sample."""
     return hashlib.sha256(msgspec.json.encode(sample, order="sorted")).hexdigest()
 
 
 def _contradiction(sample: MutationSample, bounds: MutationBounds) -> str:
     if sample.tried != len(sample.mutants) or sample.tried > sample.possible:
-        return f"{sample.tried} of {_mutants(sample.possible)} were tried, and {len(sample.mutants)} are told"
+        return f"{sample.tried} of {_mutants(sample.possible)} were tried, and {len(sample.mutants)} are reported"
     if sample.tried > bounds.most_mutants:
         return f"{_mutants(sample.tried)} were tried, and {bounds.most_mutants} are the most"
     if not sample.out_of_time and not sample.unproven and sample.tried < min(sample.possible, bounds.most_mutants):
         return f"{sample.tried} of {_mutants(sample.possible)} were tried, and there was time for more"
     if len({_identity(mutant) for mutant in sample.mutants}) != len(sample.mutants):
-        return "a mutant is told twice"
+        return "a mutant is reported twice"
     return ""
 
 
 def _outcomes(samples: Iterable[MutationSample]) -> dict[Mutant, bool | None]:
-    """Whether each mutant was noticed by any command; None for one that ran in none."""
+    """Return whether any command detected each mutant; None for one that no command could run."""
     known: dict[tuple[object, ...], Mutant] = {}
     noticed: dict[tuple[object, ...], bool | None] = {}
     for mutant in (mutant for sample in samples for mutant in sample.mutants):

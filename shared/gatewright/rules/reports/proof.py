@@ -1,6 +1,6 @@
-"""Whether acceptance commands that succeeded have proved anything: tests ran, all of them, on the candidate, and could fail.
+"""Proof of successful acceptance commands: tests ran, all of them, on the candidate, and could have failed.
 
-What is disproved is broken under every policy pack. What could not be shown is only said, unless the pack asks for proof.
+A disproof is a violation under every policy pack. Missing proof is only reported, unless the pack requires proof.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from gatewright.rules.broken import Broken
 from gatewright.rules.reports.mutation import is_doubtful, sample_in_words
 from gatewright.rules.reports.tests import Ordered, passed
 
-#: What a policy pack asks for: that it is recorded what was proved, or that something was.
+#: Requirement of a policy pack: record the proof, or require one.
 Testing = Literal["recorded", "proved"]
 
-#: And of changed files that no test has loaded.
+#: Requirement on changed files that no test loads.
 Untested = Literal["said", "refused"]
 
 UNPROVEN: Final = "tests_unproven"
 UNTESTED: Final = "untested_change"
 SHADOWED: Final = "environment_shadows_candidate"
-#: The codes of the rules here.
+#: Codes of the rules here.
 CODES: Final = frozenset(
     {
         "report_missing",
@@ -40,15 +40,16 @@ CODES: Final = frozenset(
     }
 )
 RULE: Final = "test_proof"
-#: Names that a refusal quotes.
+#: Maximum number of names in a refusal.
 _QUOTED = 3
 
 
 def broken_by_proof(ordered: Sequence[Ordered], contract: TaskContract, testing: Testing) -> tuple[Broken, ...]:
-    """What is wrong with the proofs of the commands that had to pass, when they all did.
+    """Return the faults in the proofs of required commands that all succeeded.
 
-    1. nothing is disproved  2. where proof is asked for, one command at least is proved, and the baseline's tests ran on the
-    candidate to their end; those that failed do not count against it: tests that are meant to change do fail.
+    1. Nothing is disproved.
+    2. If proof is required, at least one command has a proof, and the baseline's tests ran on the candidate to their end. Their
+       failures are no fault: tests that are meant to change do fail.
     """
     broken: list[Broken] = []
     proved = False
@@ -80,9 +81,9 @@ def _unended_baseline_tests(demanded: Iterable[Ordered]) -> Iterator[Broken]:
 
 
 def broken_by_left_out(ordered: Sequence[Ordered], changed: Iterable[bytes], testing: Testing) -> Iterator[Broken]:
-    """Where proof is asked for: a change of tests, or of what runs them, on which the baseline's tests ought to have run.
+    """Yield, if proof is required, changes of tests or runner settings for which the baseline's tests should have run.
 
-    ``changed`` are the paths of the change. By their names alone, which is less than the test runner goes by.
+    Uses only the names in ``changed``, the paths of the change; the test runner checks more.
     """
     deciding = [path for path in changed if is_test(path) or is_runner_setting(path)]
     for one in ordered if deciding and testing == "proved" else ():
@@ -90,12 +91,12 @@ def broken_by_left_out(ordered: Sequence[Ordered], changed: Iterable[bytes], tes
         if not one.test.must_pass or not passed(one.final) or proof is None or proof.baseline_tests is not None:
             continue
         if proof.framework and proof.collected_before:  # else the baseline has no tests
-            words = f"{display(deciding[0])} is changed, and it is not told what the baseline's tests came to on the candidate"
+            words = f"{display(deciding[0])} is changed, but the results of the baseline's tests on the candidate are missing"
             yield Broken(UNPROVEN, RULE, f"{one.test.name}: {words}")
 
 
 def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
-    """What ran in place of the candidate; a command that failed with it says nothing about the change either."""
+    """Yield commands that tested another copy instead of the candidate. Even their failures prove nothing about the change."""
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and one.final.proof.shadowed:
             words = f"{one.test.name}: not from the candidate: {_quote_tests(one.final.proof.shadowed)}"
@@ -103,44 +104,44 @@ def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
 
 
 def untested_changes(ordered: Sequence[Ordered]) -> tuple[str, ...]:
-    """Changed files that no test of any command has loaded, as far as a reporter can tell."""
+    """Return changed files that no test of any command loads, as far as reporters can detect."""
     told = [one.final.proof.untouched for one in ordered if one.final.proof is not None and one.final.proof.counts is not None]
     return tuple(path for path in told[0] if all(path in other for other in told)) if told else ()
 
 
 def broken_by_untested(ordered: Sequence[Ordered], untested: Untested) -> Iterator[Broken]:
-    """Where the pack refuses it: each changed file that no test has loaded."""
+    """Yield each changed file that no test loads, if the pack refuses such files."""
     if untested == "refused":
         for path in untested_changes(ordered):
             yield Broken(UNTESTED, RULE, "changed, and no test has loaded it", path.encode())
 
 
 def why_unproven(command: TestCommand) -> str:
-    """Why nothing could be shown about a command, in words; empty when it was shown, or disproved."""
+    """Return as text why a command has no proof; empty when it is proved or disproved."""
     if command.proof is None:
         return "the test runner recorded no proof"
     return command.proof.unproven
 
 
 class ProofClause(NamedTuple):
-    """A part of what a proof comes to. ``doubtful``: people should know it, although the command succeeded."""
+    """A part of a proof's summary. ``doubtful``: people should see it although the command succeeded."""
 
     words: str
     doubtful: bool = False
 
 
 def in_words(proof: TestProof) -> str:
-    """What a proof comes to, in one line for people; empty when nothing was told."""
+    """Return the summary of a proof in one line for people; empty without reported tests."""
     return "; ".join(clause.words for clause in proof_clauses(proof))
 
 
 def facts_in_words(proof: TestProof) -> str:
-    """The same without what is doubtful, which displays show as remarks; empty when nothing is left."""
+    """Return the summary without doubtful parts, which displays show as remarks; may be empty."""
     return "; ".join(clause.words for clause in proof_clauses(proof) if not clause.doubtful)
 
 
 def proof_clauses(proof: TestProof) -> tuple[ProofClause, ...]:
-    """What a proof comes to, part by part, for people; nothing when nothing was told."""
+    """Return the parts of a proof's summary for people; empty without reported tests."""
     clauses = []
     if not proof.framework or proof.counts is None:
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
@@ -180,7 +181,7 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofCl
 
 
 def check_in_words(proof: TestProof) -> str:
-    """Whether a tool that checks sources looks at the change, for people; empty when it was not tried."""
+    """Return for people whether a source checker covers the change; empty when that was not tried."""
     check = proof.check
     if check is None:
         return ""
@@ -191,25 +192,25 @@ def check_in_words(proof: TestProof) -> str:
 
 
 def failed_before_in_words(proof: TestProof) -> str:
-    """What a command that failed does without the change, for people; empty when it succeeds there, or that is not known."""
+    """Return for people the result of a failed command without the change; empty when it succeeds there or is unknown."""
     if proof.failed_before:
         return f"failed before the change too: {_quote_tests(proof.failed_before)}"
     return f"it failed before the change too (it ended with {proof.exit_before})" if proof.exit_before else ""
 
 
 def baseline_tests_in_words(tests: BaselineTests) -> str:
-    """What the baseline's tests came to on the candidate, in one line for people."""
+    """Return the results of the baseline's tests on the candidate in one line for people."""
     counts = tests.counts
     if counts is None:
-        said = f"could not be loaded, and the command ended with {tests.exit_code}"
+        results = f"could not be loaded, and the command ended with {tests.exit_code}"
     else:
         parts = [f"{counts.passed} passed"]
         parts += [f"{counts.failed} failed"] if counts.failed else []
         parts += [f"{counts.skipped} skipped"] if counts.skipped else []
         parts += [f"{tests.unrun_count} did not run"] if tests.unrun_count else []
         parts += [f"the command ended with {tests.exit_code}"] if tests.exit_code and not counts.failed else []
-        said = ", ".join(parts) + (f": {_quote_tests(tests.failed)}" if tests.failed else "")
-    return f"the baseline's tests on this change: {said}{_why_unended(tests)}"
+        results = ", ".join(parts) + (f": {_quote_tests(tests.failed)}" if tests.failed else "")
+    return f"the baseline's tests on this change: {results}{_why_unended(tests)}"
 
 
 def _why_unended(tests: BaselineTests) -> str:
@@ -219,11 +220,11 @@ def _why_unended(tests: BaselineTests) -> str:
         return f"; they were stopped at the limit of {tests.stopped}"
     if tests.rewritten:
         return f"; {_quote_tests(tests.rewritten)} was changed while they ran"
-    return "; they were not told to their end"
+    return "; they did not all report an outcome"
 
 
 def alive(proof: TestProof) -> bool:
-    """Whether the command failed for the planted test that must fail, and for that alone."""
+    """Return whether the command failed because of the planted failing test, and only because of it."""
     control = proof.control
     if control is None:
         return False
@@ -231,7 +232,7 @@ def alive(proof: TestProof) -> bool:
 
 
 def file_of(test: str) -> str:
-    """The file that an id names first, as far as it does: ids begin with it."""
+    """Return the file at the beginning of a test id, where there is one."""
     return test.partition("::")[0]
 
 
@@ -240,9 +241,13 @@ def _is_instrumented(command: TestCommand) -> bool:
 
 
 def _check_proof(command: TestCommand, contract: TaskContract) -> Iterator[Broken]:
-    """1. the runner was itself  2. all was told, of the tests as they are  3. something ran  4. it could have failed
+    """Check a proof.
 
-    5. nothing is lost.
+    1. The runner was not modified.
+    2. All tests were reported, in their current form.
+    3. Something ran.
+    4. It could have failed.
+    5. No test is lost.
     """
     proof, name = command.proof, command.name
     if proof is None:
@@ -265,7 +270,7 @@ def _check_proof(command: TestCommand, contract: TaskContract) -> Iterator[Broke
 
 
 def _name_tests(path: str, contract: TaskContract) -> bool:
-    """Whether the contract opens this very file; a folder that it opens does not let what lies in it patch the runner."""
+    """Return whether the contract opens exactly this file. An opened folder does not allow its files to modify the runner."""
     return bool(path) and contract.scope is not None and path in contract.scope.allow_protected_paths
 
 
@@ -280,7 +285,7 @@ def _by_patch(patched: Iterable[str], name: str) -> Iterator[Broken]:
 
 
 def _contradict(proof: TestProof, counts: TestCounts) -> bool:
-    """Whether no tests could lead to these numbers: what is now is new, or was before and is not lost."""
+    """Return whether the counts are impossible: current tests are new, or existed before and are not lost."""
     now = counts.passed + counts.failed + counts.skipped
     before = now if proof.collected_before is None else proof.collected_before
     stayed = now - proof.new_count
@@ -297,12 +302,12 @@ def _what_is_missing(proof: TestProof) -> str:
     if proof.rewritten:
         return f"{_quote_tests(proof.rewritten)} was changed while the tests ran"
     if proof.duplicates:
-        return f"tests were told twice: {_quote_tests(proof.duplicates)}"
+        return f"tests were reported twice: {_quote_tests(proof.duplicates)}"
     if proof.counts is not None and proof.counts.failed:
         return f"{_tests(proof.counts.failed)} failed, and yet the command succeeded"
     if proof.counts is not None and _contradict(proof, proof.counts):
         return "the numbers of tests before, now, lost and new contradict each other"
-    return f"it succeeded, and {proof.framework} did not tell all of its tests to their end"
+    return f"it succeeded, and {proof.framework} did not report a final outcome for every test"
 
 
 def _how_the_control_ended(proof: TestProof) -> str:
@@ -310,19 +315,19 @@ def _how_the_control_ended(proof: TestProof) -> str:
     if control is None:
         return "the command was not run with a test that must fail"
     if control.failing_outcome != "failed":
-        told = control.failing_outcome or "not told"
-        return f"a planted test that must fail was {told}, and the command ended with {control.exit_code}"
+        outcome = control.failing_outcome or "not reported"
+        return f"a planted test that must fail was {outcome}, and the command ended with {control.exit_code}"
     if control.exit_code == 0:
         return "a planted test failed, and yet the command succeeded"
-    return f"a planted test that must pass was {control.passing_outcome or 'not told'}"
+    return f"a planted test that must pass was {control.passing_outcome or 'not reported'}"
 
 
 def _check_lost_tests(proof: TestProof, name: str, contract: TaskContract) -> Iterator[Broken]:
-    """Tests may go where the contract opens their files."""
+    """Yield lost tests. The contract permits losses in files that it opens."""
     opened = scope.AllowedPaths(contract.scope.allow_protected_paths if contract.scope is not None else ())
     lost = [test for test in proof.lost if not _covers(opened, test)]
     files = {file_of(test) for test in proof.lost}
-    # One test of each file is listed before the second of any: with a second one, all files are there.
+    # The list has one test of each file before the second of any, so a second one proves that all files are listed.
     all_listed = proof.lost_count == len(proof.lost) or len(files) < len(proof.lost)
     if not all_listed:
         words = f"{name}: {_tests(proof.lost_count)} of the baseline did not run: {_quote_tests(lost or proof.lost)}"
@@ -334,7 +339,7 @@ def _check_lost_tests(proof: TestProof, name: str, contract: TaskContract) -> It
 
 
 def _by_file(tests: Iterable[str], words: str) -> Iterator[Broken]:
-    """One for each file: that is what a contract opens."""
+    """Yield one fault per file, since a contract opens files."""
     found: dict[str, list[str]] = {}
     for test in tests:
         found.setdefault(file_of(test), []).append(test)

@@ -1,6 +1,6 @@
-"""Whether the facts that a test runner recorded of one command can all be true at once. Pure; the records are claims.
+"""Consistency of the facts that a test runner recorded about a command. Pure; the records are claims.
 
-A report that contradicts itself proves nothing, whatever its commands came to.
+An inconsistent report proves nothing, even if its commands succeeded.
 """
 
 from __future__ import annotations
@@ -14,21 +14,27 @@ from gatewright.rules.reports.tests import Ordered, passed
 
 CODE = "report_contradicts"
 RULE = "proof_facts"
-#: A list of names holds no more than this.
+#: Maximum length of a list of names.
 _MOST_NAMES = 100
-#: From this exit code on a signal ended the command.
+#: Exit codes from here on mean that a signal ended the command.
 _BY_A_SIGNAL = 128
-#: Seconds that it may take to end a command, beyond its limit.
+#: Seconds that ending a command may take beyond its limit.
 _CLOSING = 60.0
-#: A service's clock runs so much faster or slower than time does while it is being set right, and a little more.
+#: Relative clock drift while a host's clock is adjusted, and a rounding margin.
 _DRIFT, _ROUNDING = 0.02, 1.0
 
 
 def broken_by_facts(report: TestReport, ordered: Sequence[Ordered], changed: Iterable[bytes] | None) -> Iterator[Broken]:
-    """``ordered`` are the commands with their tests, ``changed`` the paths of the candidate; None: they are not known.
+    """Check the consistency of a test report.
 
-    1. no command took longer than its limit, and all together no longer than the report  2. commands were contained as the
-    surroundings say  3. what a proof says of the command, its framework, its tests and the baseline's agrees.
+    1. No command exceeds its time limit, and their sum does not exceed the report's duration.
+    2. The containment of commands agrees with the surroundings.
+    3. Each proof agrees with its command, framework, tests and the baseline's tests.
+
+    Args:
+        report: the test report.
+        ordered: the commands with their tests.
+        changed: the candidate's paths; None when unknown.
     """
     for words in _durations(report):  # 1
         yield Broken(CODE, RULE, words)
@@ -59,16 +65,22 @@ def _durations(report: TestReport) -> Iterator[str]:
 
 
 def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | None) -> Iterator[str]:
-    """1. a framework is one that the command may start; without one nothing is known of tests  2. planted tests are two
-    3. only a command that failed was tried on the baseline  4. tests that were told are in a table  5. mutants are of changed
-    files  6. so are the tests of the baseline, whose end agrees with their outcomes  7. so are the file with the planted
-    error, and those in which the tool is switched off."""
+    """Check one proof.
+
+    1. The command can start the framework; without a framework nothing is known about tests.
+    2. There are two planted tests.
+    3. Only a failed command was tried on the baseline.
+    4. Reported tests have a table.
+    5. Mutants are of changed files.
+    6. So are the baseline's tests, whose end agrees with their outcomes.
+    7. So are the file with the planted error, and the files where the tool is disabled.
+    """
     if proof.framework and not _may_start(proof.framework, command.cmd_argv):  # 1
-        yield f"{proof.framework} told its tests, which {command.cmd_argv[0]} does not start"
+        yield f"{proof.framework} reported its tests, but {command.cmd_argv[0]} does not start it"
     if not proof.framework and (known := _known_of_tests(proof)):
         yield f"no framework was recognised, and {', '.join(known)} is known of its tests"
     if not proof.framework and not proof.unproven:
-        yield "no framework was recognised, and the report does not say why"
+        yield "no framework was recognised, and the report does not state why"
     if proof.control is not None and proof.control.failing == proof.control.passing:  # 2
         yield "one planted test had to pass and to fail"
     if proof.exit_before is None and proof.failed_before:
@@ -77,7 +89,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
         yield "it passed, and was run on the baseline as only a command is that failed"
     counts = proof.counts
     if counts is not None and counts.passed + counts.failed + counts.skipped > 0 and not proof.table:  # 4
-        yield "tests were told, and there is no table of them"
+        yield "tests were reported without a table"
     if proof.collected_before is None and (proof.lost_count or proof.lost or proof.new_count or proof.newly_skipped):
         yield "the tests of the baseline are not known, and some are called lost, new or newly skipped"
     mutants = proof.mutation.mutants if proof.mutation is not None else ()
@@ -91,7 +103,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
 
 
 def _may_start(framework: str, argv: Sequence[str]) -> bool:
-    # Imported late: most bundles name one framework, and all of them take a while to import.
+    # Imported late: most bundles name one framework, and importing all takes a while.
     from gatewright.ecosystems.registry import FRAMEWORKS
 
     return any(each.name == framework and each.may_start(argv) for each in FRAMEWORKS)
@@ -112,7 +124,12 @@ def _known_of_tests(proof: TestProof) -> list[str]:
 
 
 def _baseline(tests: BaselineTests, changed: frozenset[str] | None) -> Iterator[str]:
-    """1. their paths are changed ones  2. names agree with numbers  3. what ended whole ended as its tests did."""
+    """Check the baseline's tests.
+
+    1. Their paths are changed ones.
+    2. Names agree with numbers.
+    3. A complete run ended as its tests did.
+    """
     if not tests.paths or (changed is not None and not changed.issuperset(tests.paths)):  # 1
         yield f"the baseline's tests are those of {', '.join(tests.paths[:3]) or 'no file'}, which the change does not touch"
     failed = tests.counts.failed if tests.counts is not None else 0
@@ -121,7 +138,7 @@ def _baseline(tests: BaselineTests, changed: frozenset[str] | None) -> Iterator[
     if not tests.complete:
         return
     if tests.stopped or tests.rewritten:  # 3
-        yield "the baseline's tests were told to their end, and were stopped or changed while they ran"
+        yield "the baseline's tests all reported an outcome, but were stopped or changed while they ran"
     if tests.exit_code == 0 and tests.failed:
         yield "the baseline's tests failed, and their command succeeded"
     if tests.counts is None and not 0 < tests.exit_code < _BY_A_SIGNAL:

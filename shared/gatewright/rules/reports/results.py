@@ -1,4 +1,4 @@
-"""Whether a worker's result is about the task that it was given: its run, its attempt, its baseline, and times in order."""
+"""A worker's result must be about its task: its run, its attempt, its baseline, and times in order."""
 
 from __future__ import annotations
 
@@ -15,16 +15,24 @@ RULE = "task_result"
 
 
 def broken_by_result(result: TaskResult, task: RunTask, run: Run) -> Iterator[Broken]:
-    """1. this run  2. the attempt that was ordered  3. the run's baseline  4. it ended after it began  5. the role that was
-    asked made it  6. success has no reason of a failure  7. it used no less than it had reported."""
+    """Check a result.
+
+    1. It is about this run.
+    2. It is about the ordered attempt.
+    3. It has the run's baseline.
+    4. It ended after it began.
+    5. The assigned role made it.
+    6. A success has no failure reason.
+    7. Its usage is at least the usage reported before.
+    """
     attempt = task.contract.attempt if task.contract is not None else task.attempt
-    for name, said, ordered in (
+    for name, reported, ordered in (
         ("run", result.run_id, run.run_id),  # 1
         ("attempt", result.attempt, attempt),  # 2
         ("baseline", result.git.baseline_ref, run.accepted.baseline_commit),  # 3
     ):
-        if said != ordered:
-            yield Broken(CODE, RULE, f"the result is about {name} {said}, the task is about {ordered}")
+        if reported != ordered:
+            yield Broken(CODE, RULE, f"the result has {name} {reported}, but the task has {ordered}")
     if (words := wrong_times(result.started_at, result.finished_at)) is not None:  # 4
         yield Broken(CODE, RULE, words)
     role = task.contract.assigned_agent.role if task.contract is not None else "WORKER"
@@ -35,11 +43,11 @@ def broken_by_result(result: TaskResult, task: RunTask, run: Run) -> Iterator[Br
     if result.usage is not None:  # 7
         known = task.usage.get(result.usage.delivery)
         if known is not None and most(known, result.usage) != result.usage:
-            yield Broken(CODE, RULE, "it says that less was used than was reported while it worked")
+            yield Broken(CODE, RULE, "it reports less usage than was reported during the work")
 
 
 def seconds_between(started: str, finished: str) -> float | None:
-    """Seconds from one time to another; None for what are no two times that can be compared."""
+    """Return the seconds between two times; None when they cannot be compared."""
     try:
         return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
     except (ValueError, TypeError):
@@ -47,7 +55,7 @@ def seconds_between(started: str, finished: str) -> float | None:
 
 
 def wrong_times(started: str, finished: str) -> str | None:
-    """What is wrong with the two times (RFC 3339) of one document, which one clock has written; None when they fit."""
+    """Return the fault of two times (RFC 3339) of one document, written by one clock; None when they are consistent."""
     seconds = seconds_between(started, finished)
     if seconds is None:
         return f"{started[:40]!r} and {finished[:40]!r} are no two times that can be compared"

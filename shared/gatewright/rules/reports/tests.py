@@ -1,4 +1,4 @@
-"""Whether a test report proves a candidate: exactly the contract's commands, on that tree, and exit codes decide."""
+"""Test reports: whether one proves a candidate with exactly the contract's commands, on that tree, decided by exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gatewright.rules.reports.results import wrong_times
 from gatewright.sandbox.argv import parse_command
 from gatewright.sandbox.programs import NOT_FOUND
 
-#: The codes of the rules here; a gate may give others besides.
+#: Codes of the rules here; a gate may use others too.
 CODES = frozenset(
     {
         "tests_wrong_tree",
@@ -31,19 +31,19 @@ CODES = frozenset(
     }
 )
 
-#: A shell's way, and bubblewrap's, to say that a signal ended a program.
+#: Offset by which shells and bubblewrap report a signal as exit code.
 _SIGNALLED = 128
 
 
 class Ordered(NamedTuple):
-    """One acceptance test of the contract, and the runs of it that were reported: one, or two where the first failed."""
+    """One acceptance test of the contract, and its reported runs: one, or two when the first failed."""
 
     test: AcceptanceTest
     runs: tuple[TestCommand, ...]
 
     @property
     def final(self) -> TestCommand:
-        """The run that decides."""
+        """The deciding run."""
         return self.runs[-1]
 
     @property
@@ -52,18 +52,23 @@ class Ordered(NamedTuple):
 
 
 def stored_by(command: TestCommand) -> tuple[str, ...]:
-    """The URIs of what the test runner stored of one command."""
+    """Return the URIs of the test runner's stored outputs of one command."""
     table = command.proof.table if command.proof is not None else ""
     return tuple(uri for uri in (command.stdout, command.stderr, table) if uri)
 
 
 def passed(command: TestCommand) -> bool:
-    """By its exit code alone; a command that was killed at a limit has not passed, whatever code it left."""
+    """Return whether a command passed: by its exit code, and not when it was killed at a limit."""
     return command.exit_code == 0 and not command.timed_out and not command.stopped
 
 
 def how_it_ended(command: TestCommand, missing: str | None = None) -> str:
-    """In words; a signal by its name. ``missing`` tells where a program was looked for, should none have been found."""
+    """Return the end of a command as text, with signals by name.
+
+    Args:
+        command: the command.
+        missing: where the program was searched, in case none was found.
+    """
     if command.timed_out:
         return f"was killed after {command.timeout_sec:g} s"
     if command.stopped:
@@ -80,24 +85,27 @@ def how_it_ended(command: TestCommand, missing: str | None = None) -> str:
 
 
 def _not_seen(command: TestCommand, environment: Environment | None) -> str:
-    """Where a program was looked for, on the host that ran it; ``environment`` is what commands saw beside the system."""
+    """Return where a program was searched on its host; ``environment`` is what commands see beside the system."""
     where = f"in --env {environment.prefixes}, nor in the system" if environment else "in the system, and no --env was given"
     return f"{command.cmd_argv[0]!r}, or a program that it starts, was not found {where}"
 
 
 def wrong_tree(reported: str | None, candidate: str, code: str) -> Iterator[Broken]:
-    """A report counts for the very tree that was composed."""
+    """Yield a fault unless the report is about exactly the composed tree."""
     if not candidate or reported != candidate:
         yield Broken(code, "same_tree", f"the report is about tree {reported}, the candidate is {candidate}")
 
 
 def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) -> tuple[Broken, ...]:
-    """Whether the acceptance commands proved the tree ``candidate``.
+    """Return why the acceptance commands do not prove the tree ``candidate``; empty when they do.
 
-    1. they could be run at all  2. on the right tree, in the contract's image if it has one
-    3. exactly the contract's commands, in order, with their time limit
-    4. again only where the contract allows it  5. exit codes, not words, decide  6. at least one must pass
-    7. the report does not contradict itself: summary, status and times.
+    1. They could be run at all.
+    2. On the right tree, in the contract's image if it has one.
+    3. Exactly the contract's commands, in order, with their time limit.
+    4. Repeated only where the contract allows it.
+    5. Exit codes decide, not text.
+    6. At least one must pass.
+    7. Summary, status and times of the report are consistent.
     """
     if report.status == "ERROR":  # 1
         code, _, words = (report.failure or "").partition(":")
@@ -121,7 +129,7 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
 
 
 def match_commands(report: TestReport, contract: TaskContract) -> tuple[tuple[Ordered, ...], Broken | None]:
-    """The contract's tests with their runs; none, and what is wrong, when the report is not about exactly these."""
+    """Return the contract's tests with their runs, or the fault when the report is not about exactly these."""
     seconds = command_seconds(contract)
     rest = list(report.commands)
     matched: list[Ordered] = []
@@ -152,7 +160,7 @@ def _misfit(test: AcceptanceTest, argv: tuple[str, ...], runs: tuple[TestCommand
 
 
 def _runs(rest: list[TestCommand]) -> Iterator[TestCommand]:
-    """Take the next command off ``rest``, and its second run when that comes right after it."""
+    """Yield the next command of ``rest``, and its second run when that follows immediately."""
     if rest and rest[0].run == 1:
         yield rest.pop(0)
         if rest and rest[0].run == 2:
@@ -160,7 +168,7 @@ def _runs(rest: list[TestCommand]) -> Iterator[TestCommand]:
 
 
 def _contradictions(report: TestReport, ordered: tuple[Ordered, ...], failed: bool) -> Iterator[Broken]:
-    """``failed``: there is another reason to refuse it, which the status may tell."""
+    """Yield inconsistencies. ``failed``: the report fails for another reason, which the status may reflect."""
     good = sum(passed(one.final) for one in ordered)
     summary = TestSummary(passed=good, failed=len(ordered) - good, skipped=0)
     if report.status != "PASS" and not failed:
@@ -168,6 +176,6 @@ def _contradictions(report: TestReport, ordered: tuple[Ordered, ...], failed: bo
     if report.status == "PASS" and report.failure is not None:
         yield Broken("report_contradicts", "tests_gate", f"the runner reports PASS, and a failure: {report.failure[:200]}")
     if ordered and report.summary is not None and report.summary != summary:
-        yield Broken("report_contradicts", "tests_gate", "the summary does not count what the commands say")
+        yield Broken("report_contradicts", "tests_gate", "the summary does not match the commands")
     if (words := wrong_times(report.started_at, report.finished_at)) is not None:
         yield Broken("report_contradicts", "tests_gate", words)

@@ -1,4 +1,4 @@
-"""Whether the times that a document names can be true: within its run, as far as clocks of several hosts agree."""
+"""Plausibility of times in a document: within its run, as far as clocks of several hosts agree."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Final
 from gatewright.rules.broken import Broken
 from gatewright.run.state import Run
 
-#: How far the clocks of two hosts may be apart. One may be a day ahead and another a day behind, and be set right meanwhile.
+#: Maximum difference between the clocks of two hosts. One may be a day ahead and another a day behind, and be corrected
+#: meanwhile.
 CLOCKS_APART: Final = timedelta(days=3)
 CODE: Final = "times_contradict"
 RULE: Final = "times"
 
 
 def broken_by_times(run: Run, now: datetime, *times: str) -> Iterator[Broken]:
-    """Each of ``times`` (RFC 3339) lies between the acceptance of ``run`` and ``now``, give or take ``CLOCKS_APART``."""
+    """Yield a fault unless all ``times`` (RFC 3339) are from acceptance of ``run`` to ``now``, within ``CLOCKS_APART``."""
     if words := out_of_time(run, now, *times):
         yield Broken(CODE, RULE, words)
 
 
 def out_of_time(run: Run, now: datetime, *times: str) -> str:
-    """In words which of ``times`` cannot be true; empty when all of them can."""
+    """Return as text which of ``times`` are implausible; empty when all are plausible."""
     earliest, latest = datetime.fromisoformat(run.created_at) - CLOCKS_APART, now + CLOCKS_APART
     for text in times:
         try:

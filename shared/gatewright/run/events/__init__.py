@@ -1,6 +1,6 @@
 """The events of a run, one class each: its fields, when it is legal, what it changes.
 
-The wire form is ``orchestrator_event.v1`` with the fields as a plain object, so that outside tools need no Python to read it.
+The wire form is ``orchestrator_event.v1`` with the fields as a plain object, so that external tools need no Python to read it.
 """
 
 from __future__ import annotations
@@ -155,13 +155,13 @@ EVENTS: dict[str, type[RunEvent]] = {
         RunExpired,
     )
 }
-#: What the ledger records about a bundle, and no bundle holds.
+#: Events about a bundle, which only the ledger contains.
 ABOUT_BUNDLES: frozenset[str] = frozenset({BundleSealed.event_type, RunExpired.event_type})
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledEvent:
-    """An event with the labels of its envelope, before it has a place in the chain.
+    """An event with its envelope's labels, before it has a place in the chain.
 
     ``role`` is None where the gatekeeper acts on its own state.
     """
@@ -174,10 +174,17 @@ class LabelledEvent:
 
 
 def with_labels(event: RunEvent, run: Run | None, task_id: str | None = None) -> LabelledEvent:
-    """The event with the labels that follow from it and from ``run``; None: it is the run's first event.
+    """Return the event with the labels that follow from it and from ``run``.
 
-    ``task_id`` is the task of an ignored answer, which the event itself does not name. The decider writes the labels with this
-    function, and ``verify`` compares recorded labels with it. Raises MalformedError for a decision that cannot be decoded.
+    The decider writes labels with this function, and ``verify`` compares recorded labels with it.
+
+    Args:
+        event: the event.
+        run: the run before it; None for the first event.
+        task_id: the task of an ignored answer, which the event itself does not name.
+
+    Raises:
+        MalformedError: a decision cannot be decoded.
     """
     if run is None:
         return LabelledEvent(event)
@@ -186,7 +193,11 @@ def with_labels(event: RunEvent, run: Run | None, task_id: str | None = None) ->
 
 
 def event_of(record: OrchestratorEvent) -> RunEvent:
-    """The typed event of a record. Raises MalformedError for an unknown type or a payload that does not fit."""
+    """Return the typed event of a record.
+
+    Raises:
+        MalformedError: the type is unknown or the payload is invalid.
+    """
     try:
         return msgspec.convert(record.payload, EVENTS[record.event_type])
     except KeyError:
@@ -196,6 +207,6 @@ def event_of(record: OrchestratorEvent) -> RunEvent:
 
 
 def plain(event: RunEvent) -> dict[str, Any]:
-    """The event's fields as JSON types."""
+    """Return the event's fields as JSON types."""
     converted: dict[str, Any] = msgspec.to_builtins(event)
     return converted

@@ -1,4 +1,4 @@
-"""The base of all events: what every event answers about itself."""
+"""Base class of all events."""
 
 from __future__ import annotations
 
@@ -20,45 +20,50 @@ class RunEvent(Document, frozen=True):
 
     #: The event's name on the wire.
     event_type: ClassVar[str]
-    #: Whether the event may come after the run's last state.
+    #: Whether the event is legal after the run's last state.
     after_end: ClassVar[bool] = False
-    #: The level of the event's envelope, where it is always the same.
+    #: Level of the event's envelope, where it is fixed.
     level: ClassVar[Level] = "INFO"
-    #: The role that the event's envelope names, where it is always the same; None where the gatekeeper acts on its own state.
+    #: Role in the event's envelope, where it is fixed; None where the gatekeeper acts on its own state.
     role_label: ClassVar[str | None] = "gatekeeper"
 
     def may_follow(self, run: Run) -> str:
-        """Why this event is illegal for ``run`` as it stands; empty when it is legal."""
+        """Return why this event is illegal for ``run``; empty when it is legal."""
         del run
         return ""
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """The run after this event; ``record`` is the envelope with time and place in the chain.
+        """Return the run after this event.
 
-        Raises MalformedError (``bad_event``) when the event names something that the run does not have.
+        Args:
+            run: the run before it.
+            record: the envelope with time and place in the chain.
+
+        Raises:
+            MalformedError: the event names something that the run does not have (``bad_event``).
         """
         del record
         return run
 
     def of_candidate(self, run: Run) -> int:
-        """The number of the candidate that this event is about; 0 when it is about the whole run."""
+        """Return the candidate that this event is about; 0 for the whole run."""
         del run
         return 0
 
     def disqualifies(self) -> str:
-        """The reason code with which this event puts its candidate out; empty when it does not."""
+        """Return the reason code with which this event eliminates its candidate; empty when it does not."""
         return ""
 
     def of_task(self) -> str | None:
-        """The task id that the event's envelope carries."""
+        """Return the task id in the event's envelope."""
         return None
 
     def severity(self, run: Run) -> Level:
-        """The level of the event's envelope."""
+        """Return the level of the event's envelope."""
         del run
         return self.level
 
     def speaker(self, run: Run, task_id: str | None) -> str | None:
-        """The role that the event's envelope names."""
+        """Return the role in the event's envelope."""
         del run, task_id
         return self.role_label

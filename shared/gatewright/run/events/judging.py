@@ -1,4 +1,4 @@
-"""Events of judging: verdicts of gates, reports of the reviewer and the test runner, the choice, the landing."""
+"""Events of judging: gate verdicts, reports of the reviewer and the test runner, the choice, the landing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gatewright.run.events.turns import why_no_answer
 from gatewright.run.state import FoundReason, Run
 from gatewright.run.states import Level
 
-#: How the name of a rule begins by which a gate names a reason to ask a person.
+#: Prefix of rules by which a gate records a reason for approval.
 ASKS = "asks."
-#: The gates whose refusal a round of fixing, or a person, may answer.
+#: Gates whose refusal may lead to a fix round or a request to a person.
 _REFUSING = frozenset({"diff", "reviewer", "tests"})
 
 
 class GateJudged(RunEvent, frozen=True):
-    """A gate has answered; failing ones are written at level ERROR and end or turn the run."""
+    """A gate's verdict; failing ones have level ERROR and end or redirect the run."""
 
     event_type: ClassVar[str] = "gate_judged"
     report: GateReport
@@ -39,11 +39,11 @@ class GateJudged(RunEvent, frozen=True):
         return replace(run, tests_passed=True) if self.passed("tests") else run
 
     def passed(self, gate: str) -> bool:
-        """Whether this is a passing verdict of ``gate``."""
+        """Return whether this is a passing verdict of ``gate``."""
         return self.report.gate == gate and self.report.verdict == "PASS"
 
     def reasons_to_ask(self, run: Run) -> tuple[FoundReason, ...]:
-        """What the verdict names that a person may have to be asked about."""
+        """Return the reasons for approval in the verdict."""
         return tuple(
             FoundReason(rule.rule.removeprefix(ASKS), rule.detail, run.attempt, self.of_candidate(run))
             for rule in self.report.rules
@@ -107,7 +107,7 @@ class TestsReceived(RunEvent, frozen=True):
 
 
 class ReviewRouted(RunEvent, frozen=True):
-    """The candidate has passed the gates before the landing: how much it risks, and who has to look at it."""
+    """The candidate has passed the gates before the landing: its risk, and its reviewers."""
 
     event_type: ClassVar[str] = "review_routed"
     routing: ReviewRouting
@@ -118,10 +118,10 @@ class ReviewRouted(RunEvent, frozen=True):
 
 
 class Standing(Document, frozen=True):
-    """How one of several candidates came out. ``outcome`` is ``passed``, or the code of what put it out.
+    """Result of one of several candidates. ``outcome`` is ``passed``, or the code that eliminated it.
 
     ``findings`` are the review's, ``changed_lines`` those of the canonical diff, cost and tokens those of its makers.
-    ``cost_usd`` is None where a maker asked a model without a known price.
+    ``cost_usd`` is None when a maker used a model without a known price.
     """
 
     candidate: int
@@ -133,7 +133,7 @@ class Standing(Document, frozen=True):
 
 
 class CandidateChosen(RunEvent, frozen=True):
-    """Of several candidates this one lands. ``standings`` are all of them, the best first: what the choice rests on."""
+    """The chosen one of several candidates. ``standings`` are all of them, best first: the basis of the choice."""
 
     event_type: ClassVar[str] = "candidate_chosen"
     candidate: int
@@ -145,15 +145,15 @@ class CandidateChosen(RunEvent, frozen=True):
         return "" if ready else "it is not the time to choose"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """What became of the other candidates stays beside the chosen one."""
+        """Keep the results of the other candidates beside the chosen one."""
         del record
         return replace(run.seen_from(self.candidate), tasks=run.tasks)
 
 
 class Landed(RunEvent, frozen=True):
-    """The candidate is on ``ref`` (empty where nothing was to be landed); ``tree`` was compared with the tested one.
+    """The candidate is on ``ref`` (empty where nothing was to land); ``tree`` was compared with the tested one.
 
-    ``found``: the commit was there, landed by this run at a time of which the ledger was lost; it names an event of that time.
+    ``found``: the commit was already there, landed by this run at a time whose ledger was lost; it names an event of that time.
     """
 
     event_type: ClassVar[str] = "landed"

@@ -21,27 +21,27 @@ from gatewright.run.events.judging import Landed
 from gatewright.run.state import Run, RunFailure
 from gatewright.run.states import PARKED, SENT_BACK, SUCCESSORS, TERMINAL, Level, State, Status
 
-#: The form of what runs record: see ``RunAccepted.recording``.
+#: Form of the records of runs: see ``RunAccepted.recording``.
 RECORDING: Final = 3
-#: States that a run enters because something went wrong, or in which it waits for a person.
+#: States that are entered on an error, or in which the run waits for a person.
 _LEVELS: dict[State, Level] = {"FAILED": "ERROR", "ABORTED": "WARN", "S5": "WARN", PARKED: "WARN"}
 
 
 class RunAccepted(RunEvent, frozen=True):
-    """The run exists. ``submitted_sha256`` is the digest of the document as it came, before anything was pinned.
+    """The run exists. ``submitted_sha256`` is the digest of the received document, before anything was pinned.
 
     Exactly one of ``request`` and ``contract`` is set; the contract is the pinned one. ``policies`` are the digests of the
-    policy files by name, ``host`` is what the gatekeeper runs on. ``publisher`` is the identity that submitted it, as the bus
-    knew it (``requested_by`` is a claim); ``document_sha256`` is the digest of the document's canonical JSON, so that a
-    repetition can be told from another document under the same key. ``idempotency_key`` is what the run id is made of, with
-    the publisher. ``orderers`` are all who ordered it or may have, in canonical form; empty: not known.
-    ``repository_identity`` is the same for all spellings of ``repository_url``. ``mutation`` is what its policy pack says of
-    mutants, ``judging`` whether the test runner is asked with the reviewer or after it. ``caller_span`` is the publisher's own
-    span, where the submission named one. ``approval_rules`` are the reasons for which the policy of the time asks a person
-    about runs of this repository, ``routing`` the rules by which it tells how much a change risks; None: it does not.
+    policy files by name, ``host`` describes the gatekeeper's host. ``publisher`` is the identity that submitted it, as
+    authenticated by the bus (``requested_by`` is a claim). ``document_sha256`` is the digest of the document's canonical JSON,
+    to distinguish a repetition from another document under the same key. The run id is derived from ``idempotency_key`` and the
+    publisher. ``orderers`` are all people who ordered or may have ordered it, in canonical form; empty: unknown.
+    ``repository_identity`` is the same for all spellings of ``repository_url``. ``mutation`` has its policy pack's rules on
+    mutants, ``judging`` whether the test runner starts with the reviewer or after it. ``caller_span`` is the publisher's own
+    span, if the submission named one. ``approval_rules`` are the rules of that time for runs of this repository, ``routing``
+    the rules for the risk of a change; None: no routing.
 
-    ``recording`` is the form of what the run records. There is one, and ``verify`` holds every run to all rules of it: a run
-    that could name another would choose the rules that it is held to.
+    ``recording`` is the form of the run's records. There is one, and ``verify`` applies all its rules to every run: a run with
+    a choice of forms could choose its own rules.
     """
 
     event_type: ClassVar[str] = "run_accepted"
@@ -66,13 +66,13 @@ class RunAccepted(RunEvent, frozen=True):
     mutation: MutationBounds | None = None
     caller_span: str = ""
     judging: Judging = "in_turn"
-    #: The pool of each role that has several to choose from; a role that is not named has ``default``.
+    #: The chosen pool of each role that has several; a missing role has ``default``.
     pools: dict[str, str] = msgspec.field(default_factory=dict)
     approval_rules: tuple[ApprovalRule, ...] = ()
     routing: RoutingRules | None = None
-    #: How much of earlier runs on the repository it was told, where the policy lets it be told of them.
+    #: Bounds of the memory of earlier runs, where policy permits memory.
     memory: MemoryBounds | None = None
-    #: Publishers that the gatekeeper's settings named beside the policy file: ``policy_sha256`` holds them.
+    #: Publishers in the gatekeeper's settings in addition to the policy file: ``policy_sha256`` includes them.
     named_publishers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -82,11 +82,11 @@ class RunAccepted(RunEvent, frozen=True):
 
     @property
     def repository_key(self) -> str:
-        """What runs on the same repository have in common."""
+        """Common key of runs on the same repository."""
         return self.repository_identity or self.repository_url
 
     def begin(self, record: OrchestratorEvent) -> Run:
-        """The run that this event, its first, makes."""
+        """Create the run from this event, its first."""
         return Run(
             run_id=record.run_id,
             trace_id=record.trace_id,
@@ -114,7 +114,7 @@ class StateEntered(RunEvent, frozen=True):
     state: State
 
     def may_follow(self, run: Run) -> str:
-        """A state is entered in its turn, and once what it rests on is there."""
+        """Check the order of states, and that the state's preconditions hold."""
         match self.state:
             case "S1":
                 grounds = run.contract is not None
@@ -133,7 +133,7 @@ class StateEntered(RunEvent, frozen=True):
         return "" if grounds else f"{self.state} is entered without what it rests on"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """Raises MalformedError also for a state that may not come next."""
+        """Enter the state. Raises MalformedError also for a state that may not come next."""
         allowed = (*SUCCESSORS[run.state], "FAILED", "ABORTED") if not run.ended else ()
         goes_on = {run.parked_from, *SENT_BACK.get(run.parked_from or "", ()), "FAILED", "ABORTED"}
         if self.state not in allowed or (run.parked and self.state not in goes_on):
@@ -151,11 +151,11 @@ class StateEntered(RunEvent, frozen=True):
 
 
 class BudgetExceeded(RunEvent, frozen=True):
-    """The run ends because a budget is used up. ``used`` and ``limit`` are in the unit of the budget.
+    """The run ends because a budget is exhausted. ``used`` and ``limit`` are in the unit of the budget.
 
-    ``task_id`` is set when a task used more than its own share, which is ``limit`` then. ``totals`` is what the run has used of
-    everything, ``waiting`` what it was waiting for, in words. ``at_least`` names those of ``totals`` that are lower bounds: a
-    model was being asked, its price is not known, or a reply was cut off.
+    ``task_id`` is set when a task exceeded its own share, which is ``limit`` then. ``totals`` is the run's usage of everything,
+    ``waiting`` what it was waiting for, as text. ``at_least`` names the ``totals`` that are lower bounds: a model call was in
+    progress, its price is unknown, or a reply was truncated.
     """
 
     event_type: ClassVar[str] = "budget_exceeded"
@@ -173,7 +173,7 @@ class BudgetExceeded(RunEvent, frozen=True):
 
 
 class AbortRequested(RunEvent, frozen=True):
-    """``requested_by`` is a claim; ``publisher`` is who sent it, as the bus knew them."""
+    """``requested_by`` is a claim; ``publisher`` is the sender, as authenticated by the bus."""
 
     event_type: ClassVar[str] = "abort_requested"
     role_label: ClassVar[str | None] = None
@@ -192,7 +192,7 @@ class RunFinished(RunEvent, frozen=True):
     message: str
 
     def may_follow(self, run: Run) -> str:
-        return "" if run.ended and not run.finished_at else "the run ends once, when it has come to its last state"
+        return "" if run.ended and not run.finished_at else "the run ends once, after it has reached its last state"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         failure = None if self.status == "SUCCESS" else RunFailure(self.code, self.message)
@@ -204,9 +204,9 @@ class RunFinished(RunEvent, frozen=True):
 
 
 class BundleSealed(RunEvent, frozen=True):
-    """The bundle of an ended run is on disk, whole and signed. After it comes ``run_expired`` alone.
+    """The bundle of an ended run is on disk, complete and signed. Only ``run_expired`` may follow.
 
-    ``memory`` is what later runs of its publisher on its repository are told of it; None where the policy had it off.
+    ``memory`` is the memory entry for later runs of its publisher on its repository; None when policy disabled memory.
     """
 
     event_type: ClassVar[str] = "bundle_sealed"
@@ -222,15 +222,15 @@ class BundleSealed(RunEvent, frozen=True):
         return replace(run, sealed=self)
 
     def without_memory(self) -> BundleSealed:
-        """The same seal, without what later runs are told of this one."""
+        """Return the same seal without its memory entry."""
         return replace(self, memory=None)
 
 
 class RunExpired(RunEvent, frozen=True):
-    """The last event of a run whose entries before this one the ledger keeps no longer: its sealed bundle tells them.
+    """The last event of a run whose earlier entries the ledger no longer has: its sealed bundle has them.
 
-    It holds what must be known for good. ``accepted`` is without the document, whose digest stays, so that a key that comes
-    again begins no second run. ``code`` and ``message`` are those of the end, ``by`` is who let it expire, and ``reason`` why.
+    It has the permanent facts. ``accepted`` is without the document, but with its digest, so that a repeated key starts no
+    second run. ``code`` and ``message`` are those of the end, ``by`` is who expired it, and ``reason`` why.
     """
 
     event_type: ClassVar[str] = "run_expired"
@@ -248,9 +248,9 @@ class RunExpired(RunEvent, frozen=True):
     landed: Landed | None = None
 
     def end(self, run: Run | None, record: OrchestratorEvent) -> Run:
-        """The run as this event, its last, describes it, whether or not the events before it are known.
+        """Return the run as this event, its last, describes it, whether or not earlier events are known.
 
-        Raises MalformedError (``bad_event``): nothing came before it, or it describes another end than the events before it.
+        Raises MalformedError (``bad_event``): no event precedes it, or it describes another end than the earlier events.
         """
         if run is not None and run.seq + 1 == record.seq:
             if run.sealed is None or run.sealed.without_memory() != self.sealed.without_memory() or run.expired is not None:

@@ -1,4 +1,4 @@
-"""Events that order work: contract, plan, locks, tasks, rounds of fixing, transfers to providers of models."""
+"""Events that order work: contract, plan, locks, tasks, fix rounds, transfers to model providers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from gatewright.run.votes import withdraw_for_next_round, withdraw_of_tasks
 
 
 def _with_orders(run: Run, orders: Sequence[TaskContract]) -> Run:
-    """The run with the pending tasks of a round; a candidate that is among them starts anew."""
+    """Return the run with the pending tasks of a round; its candidates among them start again."""
     fresh = {order.candidate: CandidateState() for order in orders if order.candidate is not None}
     run = replace(run, candidates={**run.candidates, **fresh})
     return run.with_tasks(*(RunTask(order.task_id, "worker", "", "PENDING", run.attempt, order) for order in orders))
 
 
 def _may_lock(run: Run) -> bool:
-    """Before work is given out; where the paths were given up while people were asked, before it lands, or is repaired."""
+    """Check that locks may be taken: before work is dispatched, or again after a release while people decided."""
     ready = (run.state == "S1" and run.plan is not None) or (run.state == "S4" and run.tests_passed) or run.state == "S5"
     return ready and run.locks is None
 
 
 class ContractCompiled(RunEvent, frozen=True):
-    """The pm has written the contract; ``pools`` are those that fit it, in the place of those that fitted the request."""
+    """The pm has written the contract; ``pools`` are those for it, replacing those for the request."""
 
     event_type: ClassVar[str] = "contract_compiled"
     role_label: ClassVar[str | None] = "pm"
@@ -68,9 +68,9 @@ class PlanAccepted(RunEvent, frozen=True):
 
 
 class TaskDispatched(RunEvent, frozen=True):
-    """A task is given to a role. ``contract`` is left out where the plan or the run's request already holds the document.
+    """A task is dispatched to a role. ``contract`` is omitted when the plan or the run's request already has the document.
 
-    ``budget`` is what the task may use up, in place of what the document says; None: what the document says.
+    ``budget`` is the task's budget instead of the document's; None: the document's.
     """
 
     event_type: ClassVar[str] = "task_dispatched"
@@ -107,7 +107,7 @@ class TaskDispatched(RunEvent, frozen=True):
 
 
 class FixOrdered(RunEvent, frozen=True):
-    """A round of the fix loop: new contracts whose parents are the failed ones, with the evidence attached."""
+    """A fix round: new contracts whose parents are the failed ones, with the evidence attached."""
 
     event_type: ClassVar[str] = "fix_ordered"
     role_label: ClassVar[str | None] = None
@@ -117,7 +117,7 @@ class FixOrdered(RunEvent, frozen=True):
     contracts: tuple[TaskContract, ...]
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        # A test runner may still be at the change that the reviewer refused: its answer will be of another attempt.
+        # A test runner may still work on the change that the reviewer refused: its answer will be of another attempt.
         abandoned = (replace(task, status="FAILED") for task in run.tasks.values() if task.status == "RUNNING")
         run = replace(
             run.with_tasks(*abandoned),
@@ -149,9 +149,9 @@ class LocksWaiting(RunEvent, frozen=True):
 
 
 class LocksTaken(RunEvent, frozen=True):
-    """The run holds its paths; ``token`` rises with every grant on the repository (fencing).
+    """The run holds its paths; ``token`` increases with every grant on the repository (fencing).
 
-    ``repository_url`` is the key under which the paths are held: ``RunAccepted.repository_key``.
+    ``repository_url`` is the key of the lock table: ``RunAccepted.repository_key``.
     """
 
     event_type: ClassVar[str] = "locks_taken"
@@ -173,7 +173,7 @@ class LocksTaken(RunEvent, frozen=True):
 
 
 class LocksReleased(RunEvent, frozen=True):
-    """The run gives its paths up while it waits for a person; it takes them again before it goes on."""
+    """The run releases its paths while it waits for a person; it takes them again before it continues."""
 
     event_type: ClassVar[str] = "locks_released"
 
@@ -183,7 +183,7 @@ class LocksReleased(RunEvent, frozen=True):
 
 
 class TransferPlanned(RunEvent, frozen=True):
-    """What a role of the run may send to providers of models, once all that a person has to approve of it is approved."""
+    """What a role of the run may send to model providers, after all required approvals."""
 
     event_type: ClassVar[str] = "transfer_planned"
     manifest: TransferManifest

@@ -21,7 +21,7 @@ from gatewright.run.votes import apply_decision, apply_roster, withdraw_earlier_
 
 
 def _pending(run: Run, request_id: str) -> AskedApproval:
-    """The request that waits for this answer. Raises MalformedError (``bad_event``) where none does."""
+    """Return the open request for this answer. Raises MalformedError (``bad_event``) when there is none."""
     known = run.approvals.get(request_id)
     if known is None or known.status != "pending":
         raise MalformedError(f"{request_id[:80]!r} waits for no answer", code="bad_event")
@@ -34,13 +34,13 @@ def _with_approval(run: Run, asked: AskedApproval, roster_held_at: str) -> Run:
 
 
 class ApprovalRequested(RunEvent, frozen=True):
-    """A person is asked. Until there is an answer the run is parked."""
+    """A person is asked. The run is parked until there is an answer."""
 
     event_type: ClassVar[str] = "approval_requested"
     request: ApprovalRequest
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """Raises MalformedError for a request that was made before."""
+        """Add the request. Raises MalformedError for a duplicate."""
         del record
         request = self.request
         if request.request_id in run.approvals:
@@ -52,7 +52,7 @@ class ApprovalRequested(RunEvent, frozen=True):
         return self.request.question.task_id if self.request.question is not None else None
 
     def severity(self, run: Run) -> Level:
-        # A rule that approves by itself waits for no person; what is asked beside the run has no such rule.
+        # A rule with automatic approval waits for no person; requests beside the run have no such rule.
         request = self.request
         rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
         alone = rule is not None and rule.autopilot and request.stage != "beside" and request.question is None
@@ -60,9 +60,10 @@ class ApprovalRequested(RunEvent, frozen=True):
 
 
 class ApprovalDecided(RunEvent, frozen=True):
-    """A person has answered: ``approver``, as the roster of that digest had them, with the key of that ``fingerprint``.
+    """A person has answered: ``approver``, as in the roster with that digest, with the key of that ``fingerprint``.
 
-    ``consensus`` comes with the vote that makes one: a yes, or a no where it is red. ``delegate``: whom it is handed to.
+    ``consensus`` comes with the vote that completes one: an approval, or a rejection if it is red. ``delegate``: the person it
+    is delegated to.
     """
 
     event_type: ClassVar[str] = "approval_decided"
@@ -76,11 +77,11 @@ class ApprovalDecided(RunEvent, frozen=True):
     delegate: RosterPerson | None = None
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """Comments change nothing about a request."""
+        """Apply the answer. Comments do not change the status of a request."""
         return _with_approval(run, apply_decision(_pending(run, self.request_id), self, record.ts), "")
 
     def severity(self, run: Run) -> Level:
-        """Raises MalformedError for a vote that cannot be decoded."""
+        """Return the level. Raises MalformedError for a vote that cannot be decoded."""
         del run
         if self.verdict != "vote":
             return "WARN" if self.verdict == "reject" else "INFO"
@@ -89,7 +90,7 @@ class ApprovalDecided(RunEvent, frozen=True):
 
 
 class ApprovalByRule(RunEvent, frozen=True):
-    """No person was asked: the rule lets the gatekeeper approve what is of low risk."""
+    """No person was asked: the rule lets the gatekeeper approve low risk."""
 
     event_type: ClassVar[str] = "approval_by_rule"
     request_id: str
@@ -101,9 +102,9 @@ class ApprovalByRule(RunEvent, frozen=True):
 
 
 class ApprovalByGrant(RunEvent, frozen=True):
-    """A person had approved this in advance: ``approver``, as the roster of that digest has them now, by that key.
+    """A person had approved this in advance: ``approver``, as in the roster with that digest, by that key.
 
-    ``signed`` is the grant; ``use`` is how many runs it has let pass with this one.
+    ``signed`` is the grant; ``use`` is the number of runs it has approved, this one included.
     """
 
     event_type: ClassVar[str] = "approval_by_grant"
@@ -122,7 +123,7 @@ class ApprovalByGrant(RunEvent, frozen=True):
 
 
 class ApprovalExpired(RunEvent, frozen=True):
-    """No answer came in time."""
+    """No answer arrived in time."""
 
     event_type: ClassVar[str] = "approval_expired"
     request_id: str
@@ -137,7 +138,7 @@ class ApprovalExpired(RunEvent, frozen=True):
 
 
 class LapsedWord(Document, frozen=True):
-    """What a person had said of a request, by the key of that ``fingerprint``; ``code``, ``words``: why it counts no more."""
+    """A decision of a person that has lapsed, by the key of that ``fingerprint``; ``code`` and ``words`` are the reason."""
 
     request_id: str
     person: str
@@ -147,9 +148,9 @@ class LapsedWord(Document, frozen=True):
 
 
 class RosterHeld(RunEvent, frozen=True):
-    """What people have said so far was held against a roster as it was ``at`` a moment, for a further decision or the landing.
+    """The decisions so far were compared with a roster ``at`` a time, for a further decision or the landing.
 
-    ``people`` are its entries of those who said it. ``lapsed`` counts no more; ``reopened``: requests whose yes is gone.
+    ``people`` are its entries of the signers. ``lapsed`` are no longer valid; ``reopened``: requests that lost their approval.
     """
 
     event_type: ClassVar[str] = "roster_held"
@@ -174,7 +175,7 @@ class SummonsAsked(RunEvent, frozen=True):
     task: SummonsTask
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """Raises MalformedError for a task id that was given out before."""
+        """Add the question. Raises MalformedError for a task id that was dispatched before."""
         task = self.task
         if task.task_id in run.summonses or task.task_id in run.tasks:
             raise MalformedError(f"{task.task_id[:80]!r} was given out before", code="bad_event")
@@ -186,13 +187,13 @@ class SummonsAsked(RunEvent, frozen=True):
 
 
 class SummonsAnswered(RunEvent, frozen=True):
-    """What became of it. It moves nothing."""
+    """The outcome of a question. It does not change the run's state."""
 
     event_type: ClassVar[str] = "summons_answered"
     answer: SummonsAnswer
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """Raises MalformedError for an answer that no question waits for."""
+        """Record the answer. Raises MalformedError when no question waits for it."""
         del record
         known = run.summonses.get(self.answer.task_id)
         if known is None or known.answer is not None:

@@ -1,4 +1,4 @@
-"""Whose turn it is: in which state each role receives its task and answers it."""
+"""Turns of roles: in which state each role receives its task and answers it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ _STATES: dict[TaskRole, State] = {"pm": "S0", "techlead": "S1", "worker": "S2", 
 
 
 def is_turn_of(run: Run, role: TaskRole) -> bool:
-    """Whether the role may be at work. A test runner may work beside the reviewer where the run's policy says so."""
+    """Return whether the role may be working.
+
+    A test runner may work beside the reviewer where the run's policy permits that.
+    """
     together = role == "testrunner" and run.accepted.judging == "together" and not run.candidates
     return run.state == _STATES[role] or (together and (run.parked_from or run.state) == "S3")
 
 
 def why_no_answer(run: Run, role: TaskRole, task_id: str | None) -> str:
-    """Why an answer of a serial role is out of turn; empty when it is in turn. ``task_id`` None: the answer names no task."""
+    """Return why an answer of a serial role is out of turn; empty when it is in turn.
+
+    Args:
+        run: the run.
+        role: the answering role.
+        task_id: the task in the answer; None when it names none.
+    """
     task = run.running(role)
     if task is None or not is_turn_of(run, role):
         return f"the {role} was not at work"
@@ -25,6 +34,6 @@ def why_no_answer(run: Run, role: TaskRole, task_id: str | None) -> str:
 
 
 def role_of_task(run: Run, task_id: str | None) -> str | None:
-    """The role that has a task; None for an unknown task."""
+    """Return the role of a task; None for an unknown task."""
     task = run.tasks.get(task_id or "")
     return task.role if task is not None else None

@@ -1,4 +1,4 @@
-"""Events of the work itself: answers and failures of tasks, what they used, and the candidate composed of their patches."""
+"""Events of the work itself: answers and failures of tasks, their usage, and the candidate composed of their patches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TaskFinished(RunEvent, frozen=True):
 
 
 class TaskFailed(RunEvent, frozen=True):
-    """A role could not do its task."""
+    """A role could not complete its task."""
 
     event_type: ClassVar[str] = "task_failed"
     level: ClassVar[Level] = "ERROR"
@@ -86,7 +86,7 @@ class TaskFailed(RunEvent, frozen=True):
 
 
 class UsageReported(RunEvent, frozen=True):
-    """A task has used up more than was known; ``usage`` is what one delivery of it has used all told."""
+    """A task has used more than recorded so far; ``usage`` is the total of one delivery."""
 
     event_type: ClassVar[str] = "usage_reported"
     after_end: ClassVar[bool] = True
@@ -105,9 +105,9 @@ class UsageReported(RunEvent, frozen=True):
 
 
 class TaskInterrupted(RunEvent, frozen=True):
-    """A delivery of a task has ended without an answer; it may come after the end of the run, which has ended it.
+    """A delivery of a task ended without an answer; possibly after the end of the run, which interrupted it.
 
-    ``usage`` is all that the delivery has used; ``artifacts`` are the records of its model calls and what else it left.
+    ``usage`` is the total of the delivery; ``artifacts`` are the records of its model calls and other remains.
     """
 
     event_type: ClassVar[str] = "task_interrupted"
@@ -119,7 +119,7 @@ class TaskInterrupted(RunEvent, frozen=True):
     artifacts: tuple[Artifact, ...] = ()
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
-        """Raises MalformedError also for a delivery that was interrupted before."""
+        """Record the interruption. Raises MalformedError also for a delivery that was interrupted before."""
         del record
         task, delivery = run.task(self.task_id), self.usage.delivery
         if delivery in task.interrupted:
@@ -134,7 +134,7 @@ class TaskInterrupted(RunEvent, frozen=True):
 
 
 class AnswerIgnored(RunEvent, frozen=True):
-    """A role's answer that does not count: its task is done, or its attempt is over. The first one of each task is recorded."""
+    """A role's answer without effect: its task is done, or its attempt is over. Only the first one per task is recorded."""
 
     event_type: ClassVar[str] = "answer_ignored"
     level: ClassVar[Level] = "WARN"
@@ -150,10 +150,10 @@ class AnswerIgnored(RunEvent, frozen=True):
 
 
 class CandidateComposed(RunEvent, frozen=True):
-    """All patches together: the tree that is reviewed, tested and landed.
+    """All patches composed: the tree that is reviewed, tested and landed.
 
     ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated; ``candidate`` is its
-    number of several, 0 for the only one. By policy: ``path_kinds``, paths by risk; ``versions``, how far they move where
+    number among several, 0 for the only one. By policy: ``path_kinds``, paths by risk; ``versions``, the version change if
     nothing else changes.
     """
 

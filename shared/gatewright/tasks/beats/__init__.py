@@ -1,1 +1,1 @@
-"""What a role says of its tasks in time: every beat, that one is still in hand."""
+"""Periodic claims of a role: every beat, that a task is still in progress."""

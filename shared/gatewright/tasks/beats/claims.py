@@ -1,7 +1,7 @@
-"""Says every beat that a task is in hand, so that one that is not becomes visible.
+"""Claims every beat that a task is in progress, so that abandoned tasks become visible.
 
-The beat comes with the task, from the gatekeeper: one setting for all roles, and a task without it is claimed by none. What is
-claimed is broadcast and stored nowhere. A task that is done within its first beat costs no claim at all.
+The gatekeeper sends the beat with the task: one setting for all roles; a task without it is never claimed. Claims are broadcast
+and stored nowhere. A task that ends within its first beat causes no claim.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def beat_of(message: Message) -> int | None:
 
 
 class TaskClaims:
-    """Of one delivery of a task. ``phase`` is set by who does it; ``count_step`` and ``heard`` are told what the work shows."""
+    """Claims for one delivery of a task.
+
+    The handler sets ``phase``; ``count_step`` and ``heard`` record the progress of the work.
+    """
 
     def __init__(self, bus: Bus, role: Role, delivery: Delivery, ref: TaskRef, *, clock: Clock, log: Logger) -> None:
         self.phase: Phase = "working"
@@ -54,10 +57,10 @@ class TaskClaims:
         self._moved = self._clock.monotonic()
 
     def heard(self, tell: TellLive) -> TellLive:
-        """``tell``, of which the kind of what is told is claimed, and nothing of its words."""
+        """Wrap the given function so that claims include the kind of the last report, never its text."""
 
         def told(event: Event, text: str) -> None:
-            if event != "usage":  # it is told whether the agent works or not
+            if event != "usage":  # reported even if the agent is idle
                 self._activity = event
                 self.count_step()
             tell(event, text)

@@ -127,7 +127,7 @@ async def test_an_agent_that_takes_up_a_session_and_knows_nothing_of_it_is_told_
         agent.answer(await agent.read(), END)
 
     held = await converse(play, replace(ORDER, resume=SESSION))
-    assert held.problems == ["the agent took the session up and told nothing of what was said in it: it may recall nothing"]
+    assert held.problems == ["the agent resumed the session without replaying its past: it may remember nothing"]
 
 
 @pytest.mark.parametrize("can_load", [True, False])

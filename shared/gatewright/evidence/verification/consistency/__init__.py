@@ -1,1 +1,4 @@
-"""Does the story contradict itself? A key does not make a lie true: document against document, by the rules that decided."""
+"""Contradictions between documents, by the rules that decided during the run.
+
+A valid key does not make a false statement true.
+"""

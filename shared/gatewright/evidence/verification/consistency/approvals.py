@@ -1,4 +1,4 @@
-"""13. People were asked by the rules of the run's policy, and what counts as their word is just that, by their signatures."""
+"""13. People were asked by the rules of the run's policy, and their recorded decisions are theirs, by their signatures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gatewright.contracts import AgentQuestion, ApprovalDecision, ApprovalGrant,
 from gatewright.contracts.people.identities import identities_of
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun, moment_of
 from gatewright.evidence.verification.reading import Reading
 from gatewright.rules.approvals import (
     JudgedDecision,
@@ -37,15 +37,21 @@ from gatewright.run.state import Run
 APPROVAL = "approval_contradicts"
 
 
-def check_approvals(telling: Telling) -> Iterator[Contradiction]:
-    """1. every request is the one that the rules make of the run  2. every decision is signed, by who may decide, about just
-    that, in time; so is every grant that answered, and it covers just that  3. a rule approved only what it may, and no answer
-    was late that was not  4. nothing went on without  5. what was refused was sent back by a rule alone, and neither went on
-    nor came again  6. the person whom the order names is among those who ordered it  7. what a roster left of people's words is
-    what its entries say, and it was held against them as the change landed."""
-    yield from _orderers(telling)  # 6
+def check_approvals(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check requests and decisions of people.
+
+    1. Every request is the one that the rules derive from the run.
+    2. Every decision is signed by an authorised person, about exactly that request, in time; so is every grant used, and it
+       covers the request.
+    3. A rule approved only what it may, and only late answers were recorded as late.
+    4. The run did not continue without a required approval.
+    5. Only a rule sent a refused change back, and a refused change neither continued nor was submitted again.
+    6. The requester is among those who ordered the run.
+    7. Each recorded roster comparison follows from its entries, and one took place when the change landed.
+    """
+    yield from _orderers(replayed)  # 6
     decided = 0
-    for moment in telling.moments:
+    for moment in replayed.moments:
         match moment.payload:
             case e.ApprovalRequested():
                 yield from _check_request(moment, moment.payload)  # 1
@@ -53,7 +59,7 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
                 decided += 1
                 yield from _check_decision(moment, moment.payload, decided)  # 2
             case e.ApprovalByGrant():
-                yield from _check_grant(moment, moment.payload, telling)  # 2
+                yield from _check_grant(moment, moment.payload, replayed)  # 2
             case e.ApprovalByRule() | e.ApprovalExpired():
                 yield from _without_person(moment, moment.payload)  # 3
             case e.RosterHeld():
@@ -63,8 +69,8 @@ def check_approvals(telling: Telling) -> Iterator[Contradiction]:
                 yield from _sent_back(moment)  # 5
 
 
-def _orderers(telling: Telling) -> Iterator[Contradiction]:
-    accepted = telling.run.accepted
+def _orderers(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    accepted = replayed.run.accepted
     document = accepted.request or accepted.contract
     if document is None:
         return
@@ -74,9 +80,9 @@ def _orderers(telling: Telling) -> Iterator[Contradiction]:
         yield Contradiction(APPROVAL, layout.EVENTS, layout.CONTRACT, words)
 
 
-def approved_by(telling: Telling) -> Iterator[str]:
-    """Who approved what, for people: by which key, when, over which tree."""
-    for moment in telling.moments:
+def approved_by(replayed: ReplayedRun) -> Iterator[str]:
+    """Yield approvals as text: by which key, when, over which tree."""
+    for moment in replayed.moments:
         if isinstance(moment.payload, e.ApprovalDecided) and moment.payload.verdict != "comment":
             vote = moment.after.approvals[moment.payload.request_id].votes[-1:]
             request = moment.before.approvals[moment.payload.request_id].request
@@ -100,45 +106,49 @@ def approved_by(telling: Telling) -> Iterator[str]:
 
 
 def _check_request(moment: Moment, event: e.ApprovalRequested) -> Iterator[Contradiction]:
-    run, said = moment.before, event.request
-    path = layout.approval_request(said.request_id)
-    if said.question is not None:
-        yield from _question(moment, said, said.question, path)
+    run, request = moment.before, event.request
+    path = layout.approval_request(request.request_id)
+    if request.question is not None:
+        yield from _question(moment, request, request.question, path)
         return
-    if said.stage == "beside":
-        if moment.when is None or next_request(run, moment.when) != said:
-            yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the next one of what tasks could not tell")
+    if request.stage == "beside":
+        if moment.when is None or next_request(run, moment.when) != request:
+            yield moment.contradiction(
+                APPROVAL, path, layout.EVENTS, "the request does not match the next open question of the tasks"
+            )
         return
-    earlier = run.approvals.get(said.escalates_from or "")
+    earlier = run.approvals.get(request.escalates_from or "")
     asking: list[MatchedRule | None]
     asking = [next_asked(run, earlier)] if earlier is not None else [*matching_rules(run, stage_of(run) or "contract")]
-    rule = next((each for each in asking if each is not None and each.rule.name == said.rule), None)
+    rule = next((each for each in asking if each is not None and each.rule.name == request.rule), None)
     if rule is None or moment.when is None or stage_of(run) is None:
-        yield moment.says(APPROVAL, path, layout.EVENTS, f"no rule of the run asks {said.rule} here")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, f"the run has no rule {request.rule} that applies here")
         return
-    if make_request(run, rule, len(run.approvals) + 1, moment.when, earlier.request if earlier else None) != said:
-        yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the one that the rule makes of the run")
+    if make_request(run, rule, len(run.approvals) + 1, moment.when, earlier.request if earlier else None) != request:
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, "the request is not the one that the rule makes of the run")
 
 
-def _question(moment: Moment, said: ApprovalRequest, question: AgentQuestion, path: str) -> Iterator[Contradiction]:
-    """The request is made of the question anew, and a question is asked once."""
+def _question(moment: Moment, request: ApprovalRequest, question: AgentQuestion, path: str) -> Iterator[Contradiction]:
+    """Check that the request follows from the question, and that a question is asked once."""
     try:
         made = None
         if moment.when is not None and known_question(moment.before, question) is None:
             made = question_request(moment.before, question, moment.when)
     except DeniedError as error:
-        yield moment.says(
+        yield moment.contradiction(
             APPROVAL, path, layout.EVENTS, f"the agent's question was not to be asked ({error.reason}): {error.message}"
         )
         return
-    if made != said:
-        yield moment.says(APPROVAL, path, layout.EVENTS, "the request is not the one that is made of the agent's question")
+    if made != request:
+        yield moment.contradiction(
+            APPROVAL, path, layout.EVENTS, "the request is not the one that is made of the agent's question"
+        )
 
 
 def _check_decision(moment: Moment, event: e.ApprovalDecided, number: int) -> Iterator[Contradiction]:
     path = layout.approval_decision(event.request_id, number)
     if moment.when is None:
-        yield moment.says(APPROVAL, path, layout.EVENTS, "it was decided at no time")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, "it was decided at no time")
         return
     try:
         roster = ApproverRoster(
@@ -146,37 +156,41 @@ def _check_decision(moment: Moment, event: e.ApprovalDecided, number: int) -> It
         )
         judged = judge_decision(moment.before, event.signed, roster, moment.when)
     except GatewrightError as error:
-        yield moment.says(APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}")
+        yield moment.contradiction(
+            APPROVAL, path, layout.EVENTS, f"the decision does not count ({error.reason}): {error.message}"
+        )
         return
     yield from _vote(moment, event, judged, path)
     if judged.person != event.approver or judged.delegate != event.delegate:
-        yield moment.says(APPROVAL, path, layout.EVENTS, "another person was recorded than signed it, or than it was handed to")
+        yield moment.contradiction(
+            APPROVAL, path, layout.EVENTS, "another person was recorded than signed it, or than it was handed to"
+        )
     if (judged.decision.verdict, judged.fingerprint) != (event.verdict, event.fingerprint):
         words = (
             f"{event.verdict} by {event.fingerprint} was recorded, and {judged.decision.verdict} by {judged.fingerprint} signed"
         )
-        yield moment.says(APPROVAL, path, layout.EVENTS, words)
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, words)
 
 
-def _check_grant(moment: Moment, event: e.ApprovalByGrant, telling: Telling) -> Iterator[Contradiction]:
+def _check_grant(moment: Moment, event: e.ApprovalByGrant, replayed: ReplayedRun) -> Iterator[Contradiction]:
     path = layout.approval_grant(event.request_id)
     run, request = moment.before, moment.before.approvals[event.request_id].request
     rule = next((each for each in run.accepted.approval_rules if each.name == request.rule), None)
     if moment.when is None or rule is None:
-        yield moment.says(APPROVAL, path, layout.EVENTS, "no rule of the run lets it be approved in advance")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, "no rule of the run lets it be approved in advance")
         return
     try:
         judged = judge_grant(event.signed, ApproverRoster(version="1", people=(event.approver,)), moment.when)
     except GatewrightError as error:
-        yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not count ({error.reason}): {error.message}")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, f"the grant does not count ({error.reason}): {error.message}")
         return
-    why = why_uncovered(run, rule, judged, telling.changed_by(run.candidate), moment.when)
+    why = why_uncovered(run, rule, judged, replayed.changed_by(run.candidate), moment.when)
     if why:
-        yield moment.says(APPROVAL, path, layout.EVENTS, f"the grant does not cover this: {why}")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, f"the grant does not cover this: {why}")
     if not 1 <= event.use <= judged.grant.max_uses:
-        yield moment.says(APPROVAL, path, layout.EVENTS, f"it was used {event.use} times, of {judged.grant.max_uses}")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, f"it was used {event.use} times, of {judged.grant.max_uses}")
     if (judged.grant.grant_id, judged.fingerprint) != (event.grant_id, event.fingerprint):
-        yield moment.says(APPROVAL, path, layout.EVENTS, "another grant or another key was recorded than signed it")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, "another grant or another key was recorded than signed it")
 
 
 def _check_roster_held(moment: Moment, event: e.RosterHeld) -> Iterator[Contradiction]:
@@ -184,33 +198,33 @@ def _check_roster_held(moment: Moment, event: e.RosterHeld) -> Iterator[Contradi
     before = moment_of(moment.before.at)
     if at is None or when is None or before is None or not before - CLOCK_TOLERANCE <= at <= when:
         words = f"the roster was held against people's words {event.at[:40]}, which is not between the events around that"
-        yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
+        yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, words)
         return
-    revoked = {grant_id for grant_id in used_grants(moment.before) if _says_revoked(grant_id, event)}
+    revoked = {grant_id for grant_id in used_grants(moment.before) if _recorded_as_revoked(grant_id, event)}
     roster = ApproverRoster(version="1", people=event.people)
     if hold_roster(moment.before, roster, at, revoked).event(event.roster_sha256) != event:
         words = "what was recorded of people's words is not what the entries of the roster leave of them"
-        yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
+        yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, words)
 
 
-def _says_revoked(grant_id: str, event: e.RosterHeld) -> bool:
-    """Whether the gatekeeper says that a grant was revoked, which its own table alone can show."""
+def _recorded_as_revoked(grant_id: str, event: e.RosterHeld) -> bool:
+    """Return whether the gatekeeper recorded a grant as revoked, which only its own table can prove."""
     return any(each.code == GRANT_OVER and each.words.endswith(revoked_words(grant_id)) for each in event.lapsed)
 
 
 def _vote(moment: Moment, event: e.ApprovalDecided, judged: JudgedDecision, path: str) -> Iterator[Contradiction]:
-    """A vote makes just the consensus that was recorded with it."""
+    """Check that the recorded consensus follows from the votes."""
     receipt = decision_event(moment.before, judged, event.roster_sha256).consensus
     if receipt != event.consensus:
         words = "no consensus was recorded" if event.consensus is None else "a consensus was recorded"
-        yield moment.says(APPROVAL, path, layout.EVENTS, f"{words}, and the votes say otherwise")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, f"{words}, but the votes give another result")
 
 
-def check_evidence(telling: Telling, reading: Reading, step: int) -> Iterator[Contradiction]:
-    """15. What votes point at is in the run: lines of its patch, commands of its tests, its documents."""
+def check_evidence(replayed: ReplayedRun, reading: Reading, step: int) -> Iterator[Contradiction]:
+    """15. Check that the evidence of votes is in the run: lines of its patch, commands of its tests, its documents."""
     decided = 0
     patches: dict[str, bytes] = {}
-    for moment in telling.moments:
+    for moment in replayed.moments:
         event = moment.payload
         if not isinstance(event, e.ApprovalDecided):
             continue
@@ -225,7 +239,9 @@ def check_evidence(telling: Telling, reading: Reading, step: int) -> Iterator[Co
         try:
             check_anchors(moment.before, vote, patches[uri])
         except GatewrightError as error:
-            yield moment.says(APPROVAL, layout.approval_decision(event.request_id, decided), layout.PATCH, error.message)
+            yield moment.contradiction(
+                APPROVAL, layout.approval_decision(event.request_id, decided), layout.PATCH, error.message
+            )
 
 
 def _without_person(moment: Moment, event: e.ApprovalByRule | e.ApprovalExpired) -> Iterator[Contradiction]:
@@ -234,11 +250,11 @@ def _without_person(moment: Moment, event: e.ApprovalByRule | e.ApprovalExpired)
     rules = [rule for rule in moment.before.accepted.approval_rules if rule.name == asked.request.rule]
     if isinstance(event, e.ApprovalExpired):
         if moment.when is None or not is_over(asked.request, moment.when):
-            yield moment.says(
+            yield moment.contradiction(
                 APPROVAL, path, layout.EVENTS, f"the time for an answer was not over before {asked.request.expires_at}"
             )
     elif event.rule != asked.request.rule or not any(rule.autopilot for rule in rules):
-        yield moment.says(APPROVAL, path, layout.EVENTS, f"the rule {event.rule} approves nothing by itself")
+        yield moment.contradiction(APPROVAL, path, layout.EVENTS, f"the rule {event.rule} approves nothing by itself")
 
 
 def _gone_on(moment: Moment) -> Iterator[Contradiction]:
@@ -247,37 +263,43 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
     match moment.payload:
         case e.StateEntered(state=state) if state == states.PARKED:
             if stage is None or is_cleared(run, stage):
-                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was parked, and nothing was to be decided")
+                yield moment.contradiction(
+                    APPROVAL, layout.EVENTS, layout.EVENTS, "it was parked, and nothing was to be decided"
+                )
         case e.StateEntered(state=state) if run.parked and state == run.parked_from:
             if stage is None or not is_cleared(run, stage):
-                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on before all had their answer")
+                yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on before all had their answer")
         case e.StateEntered(state="S2") | e.LocksTaken():
-            # A further round rests on the yes to the first; what has lapsed since is asked for again before it lands.
+            # A further round relies on the first approval; an approval that has lapsed since is requested again before landing.
             if not is_cleared(run, "contract") and not (run.attempt > 1 and has_lapsed(run, "contract")):
-                yield moment.says(APPROVAL, layout.EVENTS, layout.CONTRACT, "work was given out that a person had to approve")
+                yield moment.contradiction(
+                    APPROVAL, layout.EVENTS, layout.CONTRACT, "work was given out that a person had to approve"
+                )
         case e.Landed():
             if not (is_cleared(run, "contract") and is_cleared(run, "candidate")):
-                yield moment.says(APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed, and a person had to approve that")
+                yield moment.contradiction(
+                    APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed, and a person had to approve that"
+                )
             yield from _landed_on(moment, run)
             if moment.when is not None and next_request(run, moment.when) is not None:
-                yield moment.says(
-                    APPROVAL, layout.EVENTS, layout.EVENTS, "it landed, and what a task could not tell was not asked"
+                yield moment.contradiction(
+                    APPROVAL, layout.EVENTS, layout.EVENTS, "it landed although an open question of a task was not asked"
                 )
         case e.LocksReleased():
             if stage != "candidate":
-                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it is not the time to give paths up")
+                yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, "it is not the time to give paths up")
         case _:
             pass
 
 
 def _landed_on(moment: Moment, run: Run) -> Iterator[Contradiction]:
-    """What landed rests on words of people that the roster of that moment left."""
+    """Check that the approvals behind a landing were valid under the roster of that time."""
     found = isinstance(moment.payload, e.Landed) and moment.payload.found
     if found or not rests_on_people(run):
         return
     if run.roster_held_at != moment.record.ts:
-        words = "it landed, and the roster of that moment was not held against what people had said"
-        yield moment.says(APPROVAL, layout.GIT_LANDED, layout.EVENTS, words)
+        words = "it landed without a comparison of the approvals with the roster of that time"
+        yield moment.contradiction(APPROVAL, layout.GIT_LANDED, layout.EVENTS, words)
 
 
 def _sent_back(moment: Moment) -> Iterator[Contradiction]:
@@ -285,12 +307,16 @@ def _sent_back(moment: Moment) -> Iterator[Contradiction]:
     match moment.payload:
         case e.StateEntered(state="S5") if run.parked and stage_of(run) == "round":
             if not matching_rules(run, "round") or not is_cleared(run, "round"):
-                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went into a further round that no person gave it")
+                yield moment.contradiction(
+                    APPROVAL, layout.EVENTS, layout.EVENTS, "it went into a further round that no person gave it"
+                )
         case e.StateEntered(state="S5") if run.parked and revision_order(run) is None:
-            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it was sent back, and no rule and no refusal says so")
+            yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, "it was sent back without a rule or a refusal")
         case e.StateEntered(state="S6" | "S4") if refused_now(run):
-            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on with a change that people refused")
+            yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on with a change that people refused")
         case e.CandidateComposed(tree=tree) if tree in refused_trees(run):
-            yield moment.says(APPROVAL, layout.GIT_CANDIDATE, layout.EVENTS, "it is a change that people refused before")
+            yield moment.contradiction(
+                APPROVAL, layout.GIT_CANDIDATE, layout.EVENTS, "it is a change that people refused before"
+            )
         case _:
             pass

@@ -1,4 +1,4 @@
-"""9. Patch, list of names and shards are about the same files, and all of them are the contract's."""
+"""9. Patch, list of names and shards cover the same files, all within the contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
 from gatewright.evidence.projection.names import quote_path
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
 from gatewright.git.paths import display
 from gatewright.path_patterns.code_owners import by_line
@@ -20,18 +20,26 @@ from gatewright.run.state import Run
 CHANGE = "change_contradicts"
 #: Inside a file's part every line begins with a sign, a letter of a length or a number of lines: no other line looks like this.
 _HEADER = re.compile(rb"^diff --git (.*)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends with its line
-#: Paths that are named one by one; the rest is counted.
+#: Maximum number of listed paths; further ones are counted.
 _MOST_NAMED = 20
 
 
-def check_change(telling: Telling, reading: Reading, step: int) -> list[Contradiction]:
-    """1. as many files as were recorded  2. the patch's files are those of the list  3. all inside the contract's paths
-    4. each in one shard  5. a lone worker's tree is the candidate's  6. an audit changes nothing, anything else something
-    7. the owners whose votes were wanted are those of its files  8. what other candidates and rounds composed holds so, too."""
-    run, contract, changed = telling.run, telling.run.contract, telling.changed
+def check_change(replayed: ReplayedRun, reading: Reading, step: int) -> list[Contradiction]:
+    """Check the change.
+
+    1. The number of files is the recorded one.
+    2. The files of the patch are those of the list.
+    3. All are inside the contract's paths.
+    4. Each is in one shard.
+    5. The tree of a single worker is the candidate's.
+    6. An audit changes nothing; anything else changes something.
+    7. The required votes are those of the owners of its files.
+    8. The same holds for other candidates and rounds.
+    """
+    run, contract, changed = replayed.run, replayed.run.contract, replayed.changed
     if run.candidate is None or contract is None:
         return []
-    found = list(_others(telling, reading, contract, step))  # 8
+    found = list(_others(replayed, reading, contract, step))  # 8
     if len(changed) != run.candidate.changed_files:  # 1
         words = f"{len(changed)} paths are listed, and {run.candidate.changed_files} were recorded"
         found.append(Contradiction(CHANGE, layout.NAMES, layout.EVENTS, words))
@@ -64,11 +72,11 @@ def _check_owners(run: Run, changed: tuple[bytes, ...]) -> Iterator[Contradictio
         yield Contradiction(CHANGE, layout.NAMES, layout.META, words)
 
 
-def _others(telling: Telling, reading: Reading, contract: TaskContract, step: int) -> Iterator[Contradiction]:
-    """Candidates that did not land, as far as the bundle holds their lists and patches."""
-    for composed in telling.history.candidates:
-        changed = telling.known_changes(composed)
-        if changed is None or composed == telling.run.candidate:
+def _others(replayed: ReplayedRun, reading: Reading, contract: TaskContract, step: int) -> Iterator[Contradiction]:
+    """Check candidates that did not land, as far as the bundle has their lists and patches."""
+    for composed in replayed.history.candidates:
+        changed = replayed.known_changes(composed)
+        if changed is None or composed == replayed.run.candidate:
             continue
         if len(changed) != composed.changed_files:
             words = f"{len(changed)} paths are listed, and {composed.changed_files} were recorded of tree {composed.tree}"
@@ -81,10 +89,10 @@ def _others(telling: Telling, reading: Reading, contract: TaskContract, step: in
 
 
 def _check_patch(reading: Reading, place: str, changed: tuple[bytes, ...], step: int) -> Iterator[Contradiction]:
-    """git writes every path in one way, so the headers that there must be can be written, and none has to be read."""
+    """Check the headers of a patch. git has one form for every path, so the expected headers are generated, not parsed."""
     listed, facts = reading.listed.get(place), reading.facts.get(place)
     if listed is None or facts is None or facts.sha256 != listed.sha256:
-        # Not the patch that was signed, which step 3 has found.
+        # Not the signed patch, which step 3 reports.
         return
     patch = reading.document(place, step, limit=MAX_PATCH_BYTES)
     if patch is None:

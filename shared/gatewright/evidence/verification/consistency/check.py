@@ -1,4 +1,4 @@
-"""Step 7 of a verification: the rules that decided while the run went on, held once more against everything that it left."""
+"""Step 7 of a verification: applies the rules that decided during the run to all its records again."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from gatewright.evidence.verification.consistency.recomputed.tasks import check_
 from gatewright.evidence.verification.consistency.recomputed.times import check_times
 from gatewright.evidence.verification.consistency.recomputed.verdicts import check_verdicts
 from gatewright.evidence.verification.consistency.recorded_calls import check_recorded_calls
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun, replay_history
 from gatewright.evidence.verification.consistency.reports import check_reports
 from gatewright.evidence.verification.consistency.rounds import check_rounds
 from gatewright.evidence.verification.consistency.routing import check_routing
@@ -31,16 +32,15 @@ from gatewright.evidence.verification.consistency.signed import check_signed
 from gatewright.evidence.verification.consistency.subjects import check_subjects
 from gatewright.evidence.verification.consistency.summons import check_summons
 from gatewright.evidence.verification.consistency.tables import check_tables
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, retell
 from gatewright.evidence.verification.consistency.transfers import check_transfers
 from gatewright.evidence.verification.reading import Reading
 
-#: A value was met that no rule can judge.
+#: A rule met a value that it cannot judge.
 UNJUDGED = "unjudgeable"
 _T = TypeVar("_T")
-Check = Callable[[Telling], Iterable[Contradiction]]
-#: One that reads files of the bundle besides.
-FileCheck = Callable[[Telling, Reading, int], Iterable[Contradiction]]
+Check = Callable[[ReplayedRun], Iterable[Contradiction]]
+#: A check that also reads files of the bundle.
+FileCheck = Callable[[ReplayedRun, Reading, int], Iterable[Contradiction]]
 CHECKS_OF_FILES: tuple[FileCheck, ...] = (
     check_change,
     check_tables,
@@ -73,45 +73,51 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_consistency(reading: Reading, step: int) -> str:
-    """7. The documents do not contradict one another.
+    """7. Check that the documents do not contradict each other.
 
-    1. subjects: every document is about this run, its contract and its baseline  2. sequence: nothing happens before what it
-    rests on, and time does not go back  3. orders: contract, plan and tasks order the same  4. gates: nothing happened that a
-    gate had not let pass, no refusal was passed over, no verdict contradicts itself or what it looked at  5. reports: review,
-    tests and results bear the verdicts on them  6. rounds: no more than the contract allows, each for a reason; and of several
-    candidates the best by the rule  7. budgets: no more used up than there was  8. ending: what landed, and the end, follow
-    from all that
-    9. change: patch, list of names and shards are about the same files  10. signed: the two statements say the same
-    11. tables: reports count the tests that they stored  12. sizes: candidates changed as many lines as was recorded
-    13. approvals: people were asked by the rules, and every decision is signed, by who may decide, about just what went on
-    14. routing: how much the change risks was told by the rules, before anything rested on it
-    15. evidence: what votes point at is in the run  16. memory: what it was told of earlier runs is of its publisher, on its
-    repository, within the bounds of its policy
-    17. transfers: what could go to providers of models was written down, and asked about
-    18. summonses: roles were asked beside the run within the bounds, and answered what they were asked
-    19. recorded calls: the model calls that roles recorded are those that the manifests of 17 cover.
+    1. subjects: every document is about this run, its contract and its baseline
+    2. sequence: nothing happens before its precondition, and time does not go back
+    3. orders: contract, plan and tasks order the same
+    4. gates: every step was permitted by a gate, no refusal was skipped, and verdicts agree with themselves and with what they
+       examined
+    5. reports: review, tests and results support their verdicts
+    6. rounds: no more than the contract allows, each for a reason; and of several candidates the best by the rule
+    7. budgets: no budget was exceeded
+    8. ending: landing and end follow from all that
+    9. change: patch, list of names and shards cover the same files
+    10. signed: the two statements agree
+    11. tables: reports count the tests in their stored tables
+    12. sizes: candidates changed the recorded number of lines
+    13. approvals: people were asked by the rules, and every decision is signed by an authorised person about exactly that
+        request
+    14. routing: the risk was assessed by the rules, before anything relied on it
+    15. evidence: references of votes exist in the run
+    16. memory: memory of earlier runs is of its publisher, on its repository, within the bounds of its policy
+    17. transfers: data for model providers was listed and approved
+    18. summonses: questions to roles were within the bounds, and answers match them
+    19. recorded calls: recorded model calls are covered by the manifests of 17.
     """
     history = reading.history
     if history is None:
-        return "the story could not be told"
+        return "the events could not be replayed"
     try:
-        telling = retell(history, reading.names, reading.names_of)
+        replayed = replay_history(history, reading.names, reading.names_of)
     except MalformedError as error:
         reading.findings.malformed(step, error.reason, layout.EVENTS, error.message)
         return "the events cannot be followed"
     checks: list[Callable[[], Iterable[Contradiction]]]
-    checks = [partial(check, telling) for check in CHECKS]  # 1 to 8, 13, 14, 17, 18
-    checks += [partial(check, telling, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19
+    checks = [partial(check, replayed) for check in CHECKS]  # 1 to 8, 13, 14, 17, 18
+    checks += [partial(check, replayed, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19
     checks.append(partial(check_signed, reading))  # 10
     found = [contradiction for check in checks for contradiction in _run_check(check, reading, step)]
-    reading.approved.extend(_run_check(partial(approved_by, telling), reading, step))
+    reading.approved.extend(_run_check(partial(approved_by, replayed), reading, step))
     for contradiction in dict.fromkeys(found):
         reading.findings.contradiction(step, *contradiction)
     return ""
 
 
 def _run_check(check: Callable[[], Iterable[_T]], reading: Reading, step: int) -> list[_T]:
-    """What a check finds. A value that its rules cannot judge, such as a time that is none, is a finding of its own."""
+    """Return the findings of a check. A value that its rules cannot judge, such as an invalid time, is a finding too."""
     found: list[_T] = []
     try:
         found.extend(check())

@@ -1,4 +1,4 @@
-"""8. What landed, and how the run ended, follow from all that: tree, ref and mode, status, code and definition of done."""
+"""8. Landing and end follow from the events: tree, ref and mode, status, code and definition of done."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gatewright.evidence import layout
 from gatewright.evidence.projection.completion import completion_report
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules import endings
 from gatewright.rules.approvals import unapprovable
@@ -22,34 +22,37 @@ from gatewright.run.choice import NONE_PASSED
 LANDED = "landed_contradicts"
 END = "end_contradicts"
 DONE = "completion_contradicts"
-#: Reasons for which the gatekeeper ends a run that no other event tells of.
-#: The first is in bundles of earlier versions only.
+#: Reasons for an end that no other event records. The first exists only in bundles of earlier versions.
 _OWN_CODES = frozenset({"evidence_unwritable", "output_schema_mismatch", "gate_not_evaluated"})
 _STATUS: dict[str, states.Status] = {"S6": "SUCCESS", "FAILED": "FAILED", "ABORTED": "ABORTED"}
 
 
-def check_ending(telling: Telling) -> Iterator[Contradiction]:
-    """1. what landed is what was tested, where the contract says  2. the end is that of the last state, for a reason that an
-    event tells  3. a run that succeeded is done, by every rule of the definition of done."""
+def check_ending(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check landing and end.
+
+    1. The tested tree landed, where the contract requires.
+    2. The end follows from the last state, for a recorded reason.
+    3. A run that succeeded meets every rule of the definition of done.
+    """
     ends = 0
-    for number, moment in enumerate(telling.moments):
+    for number, moment in enumerate(replayed.moments):
         match moment.payload:
             case e.Landed():
                 yield from _check_landing(moment, moment.payload)  # 1
             case e.RunFinished():
                 ends += 1
-                yield from _check_finish(moment, moment.payload, telling.moments[:number])  # 2
+                yield from _check_finish(moment, moment.payload, replayed.moments[:number])  # 2
             case _:
                 pass
-    if telling.run.status != "ABORTED" and any(isinstance(each.payload, e.AbortRequested) for each in telling.moments):
-        words = f"the run ended as {telling.run.status}, and it had been aborted"
+    if replayed.run.status != "ABORTED" and any(isinstance(each.payload, e.AbortRequested) for each in replayed.moments):
+        words = f"the run ended as {replayed.run.status}, but it had been aborted"
         yield Contradiction(END, layout.EVENTS, layout.MANIFEST, words)
     if ends != 1:
         yield Contradiction(END, layout.EVENTS, layout.MANIFEST, f"a run ends once, and this one ended {ends} times")
-    if telling.run.status == "SUCCESS":
-        yield from _check_done(telling)  # 3
-    elif telling.run.landed is not None:
-        words = f"the run ended as {telling.run.status}, and it had landed"
+    if replayed.run.status == "SUCCESS":
+        yield from _check_done(replayed)  # 3
+    elif replayed.run.landed is not None:
+        words = f"the run ended as {replayed.run.status}, but it had landed"
         yield Contradiction(END, layout.MANIFEST, layout.GIT_LANDED, words)
 
 
@@ -58,46 +61,46 @@ def _check_landing(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
     tree = run.candidate.tree if run.candidate is not None else ""
     if event.tree != tree:
         words = f"tree {event.tree} landed, and {tree or 'none'} was composed"
-        yield moment.says(LANDED, layout.GIT_LANDED, layout.GIT_CANDIDATE, words)
+        yield moment.contradiction(LANDED, layout.GIT_LANDED, layout.GIT_CANDIDATE, words)
     for path, tested in ((layout.TEST_REPORT, run.tests), (layout.REVIEW_REPORT, run.review)):
         if tested is None or tested.tree != event.tree:
             words = f"tree {event.tree} landed, and the report is about {tested.tree if tested else 'none'}"
-            yield moment.says(LANDED, layout.GIT_LANDED, path, words)
+            yield moment.contradiction(LANDED, layout.GIT_LANDED, path, words)
     repository = run.contract.repository if run.contract is not None else None
     if repository is None:
         return
     ref = landing_ref(run.run_id, repository)
     previous = run.accepted.baseline_commit if repository.landing == "target" else None
-    for name, said, ordered in (
+    for name, recorded, ordered in (
         ("mode", event.mode, repository.landing),
         ("ref", event.ref, ref),
         ("previous", event.previous, previous),
     ):
-        if said != ordered:
-            words = f"its {name} is {said or 'none'}, and the contract orders {ordered or 'none'}"
-            yield moment.says(LANDED, layout.GIT_LANDED, layout.CONTRACT, words)
+        if recorded != ordered:
+            words = f"its {name} is {recorded or 'none'}, but the contract requires {ordered or 'none'}"
+            yield moment.contradiction(LANDED, layout.GIT_LANDED, layout.CONTRACT, words)
     if bool(event.commit) != bool(ref):
         words = f"it has {'a' if event.commit else 'no'} commit, and its ref is {ref or 'none'}"
-        yield moment.says(LANDED, layout.GIT_LANDED, layout.CONTRACT, words)
+        yield moment.contradiction(LANDED, layout.GIT_LANDED, layout.CONTRACT, words)
 
 
 def _check_finish(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...]) -> Iterator[Contradiction]:
     status = _STATUS.get(moment.before.state)
     if event.status != status or (event.status == "SUCCESS") != (event.code == "ok"):
         words = f"it ended as {event.status} ({event.code}) in state {moment.before.state}"
-        yield moment.says(END, layout.EVENTS, layout.MANIFEST, words)
+        yield moment.contradiction(END, layout.EVENTS, layout.MANIFEST, words)
     entered = [each for each in earlier if not isinstance(each.payload, e.StateEntered)]
     cause = entered[-1] if entered else None
     if status not in {None, "SUCCESS"} and (why := _why_unfounded(event, cause)):
-        yield moment.says(END, layout.EVENTS, layout.MANIFEST, why)
+        yield moment.contradiction(END, layout.EVENTS, layout.MANIFEST, why)
     expected = _expected_ending(event, cause)
     if expected is not None and (event.code, event.message) != expected:
         words = f"it ended because of {event.code} ({event.message}), and the event before makes it {expected.code}"
-        yield moment.says(END, layout.EVENTS, layout.MANIFEST, f"{words} ({expected.message})")
+        yield moment.contradiction(END, layout.EVENTS, layout.MANIFEST, f"{words} ({expected.message})")
 
 
 def _expected_ending(event: e.RunFinished, cause: Moment | None) -> endings.Ending | None:
-    """What the decider writes of an end with this cause; None where no event tells the words."""
+    """Return the ending that the decider records for this cause; None when no event contains its message."""
     if cause is None:
         return None
     if event.code == NOT_APPROVED and (words := oversent(cause.after)):
@@ -126,7 +129,7 @@ def _expected_ending(event: e.RunFinished, cause: Moment | None) -> endings.Endi
 
 
 def _why_unfounded(event: e.RunFinished, cause: Moment | None) -> str:
-    """Why the last event before the end is no reason for it; empty when it is."""
+    """Return why the last event is no reason for the end; empty when it is."""
     if event.code == NOT_APPROVED and cause is not None and oversent(cause.after):
         return "" if event.status == "FAILED" else f"it ended as {event.status}, and a task had sent more than may be"
     if event.code == ORDERER_UNKNOWN and cause is not None and unapprovable(cause.after):
@@ -149,11 +152,11 @@ def _why_unfounded(event: e.RunFinished, cause: Moment | None) -> str:
             founded = event.status == "FAILED" and (result.status != "SUCCESS" or event.code in _OWN_CODES)
         case _:
             founded = event.status == "FAILED" and event.code in _OWN_CODES
-    return "" if founded else f"it ended as {event.status} ({event.code}), for a reason that no event tells"
+    return "" if founded else f"it ended as {event.status} ({event.code}), for a reason that no event records"
 
 
 def _all_out(event: e.RunFinished, cause: Moment | None) -> bool:
-    """Whether a run that ended because no candidate passed had candidates, and each was out; and the code is the right one."""
+    """Return whether the run had candidates, each was eliminated, and the code is the right one."""
     if cause is None or not cause.after.candidates or event.status != "FAILED":
         return False
     code = ESCALATED if candidates_escalate(cause.after) else NONE_PASSED
@@ -165,16 +168,16 @@ def _handed_over(cause: Moment | None, code: str) -> bool:
     return cause is not None and contract is not None and escalates(contract, cause.before.attempt, code)
 
 
-def _check_done(telling: Telling) -> Iterator[Contradiction]:
-    """The definition of done, as far as the records tell it, and as the landing gate told it."""
-    run, contract = telling.run.seen_from(telling.run.chosen), telling.run.contract
+def _check_done(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check the definition of done, from the records and from the landing gate's report."""
+    run, contract = replayed.run.seen_from(replayed.run.chosen), replayed.run.contract
     if contract is None:
         yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
         return
     broken = [*completion.open_shards(run), *completion.missing_tests(run, contract), *completion.open_violations(run)]
     for each in broken:
         yield Contradiction(DONE, layout.MANIFEST, layout.COMPLETION_REPORT, f"it succeeded, and {each.detail}")
-    report = completion_report(telling.history)
+    report = completion_report(replayed.history)
     for check in report.checks:
         if check.verdict != "PASS":
             words = f"it succeeded, and {check.rule} is {check.verdict}: {check.detail}"

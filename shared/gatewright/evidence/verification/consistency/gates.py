@@ -1,4 +1,4 @@
-"""4. Nothing happened that a gate had not let pass, no refusal was passed over, no verdict contradicts what it looked at."""
+"""4. Gates permitted every step, no refusal was skipped, and no verdict contradicts what it examined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun, gate_file
 from gatewright.rules.gate_evidence import POLICIES
 from gatewright.run import events as e
 from gatewright.run.state import Run
@@ -17,17 +17,17 @@ from gatewright.run.state import Run
 MISSING = "gate_missing"
 IGNORED = "gate_ignored"
 CONTRADICTS = "gate_contradicts"
-#: Verdicts on what was asked for at the start; a round of fixing leaves them standing.
+#: Verdicts on the order; they remain valid in a fix round.
 _LASTING = frozenset({"schema", "policy", "plan"})
-#: What must have passed a candidate that is chosen, beside the diff gate.
+#: Gates that must have passed a chosen candidate, beside the diff gate.
 _CHOSEN_AFTER: tuple[GateName, ...] = ("integrated", "reviewer", "tests")
 
 
 @dataclass
 class _Standing:
-    """The verdicts that count now, with their files: by gate and task, and the last one of each gate.
+    """Current verdicts with their files: by gate and task, and the last one of each gate.
 
-    Those on one of several candidates are kept apart from the others'.
+    Verdicts on one of several candidates are separate from those on the others.
     """
 
     verdicts: dict[tuple[GateName, str | None], tuple[str, GateReport]] = field(default_factory=dict)
@@ -37,26 +37,30 @@ class _Standing:
         self.verdicts[report.gate, report.task_id] = self.by_gate[report.gate] = (path, report)
 
     def renew(self) -> None:
-        """A new attempt is judged anew."""
+        """Invalidate the verdicts on the change for a new attempt."""
         self.verdicts = {key: verdict for key, verdict in self.verdicts.items() if key[0] in _LASTING}
         self.by_gate = {gate: verdict for gate, verdict in self.by_gate.items() if gate in _LASTING}
 
     def with_those(self, others: _Standing) -> _Standing:
-        """These, and in their place ``others`` where there are."""
+        """Return these verdicts, overridden by ``others``."""
         return _Standing({**self.verdicts, **others.verdicts}, {**self.by_gate, **others.by_gate})
 
     def withdraw(self, *gates: GateName) -> None:
-        """What is to be judged now has no verdict yet."""
+        """Remove the verdicts of gates that are about to judge."""
         for gate in gates:
             self.by_gate.pop(gate, None)
 
 
-def check_gates(telling: Telling) -> Iterator[Contradiction]:
-    """1. each verdict agrees with itself and with the run's records  2. what a gate refused does not go on
-    3. every step that a gate must allow has its verdict."""
+def check_gates(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check gates.
+
+    1. Each verdict agrees with itself and with the run's records.
+    2. Nothing continues after a refusal.
+    3. Every step that needs a gate has its verdict.
+    """
     standings: dict[int, _Standing] = defaultdict(_Standing)
     refused: Moment | None = None
-    for moment in telling.moments:
+    for moment in replayed.moments:
         standing = standings[moment.candidate]
         if refused is not None:
             yield from _passed_over(moment, refused)  # 2
@@ -67,7 +71,7 @@ def check_gates(telling: Telling) -> Iterator[Contradiction]:
                 standing.add(path, report)
                 yield from _itself(moment, path, report)  # 1
                 yield from _evidence(moment, path, report)
-                # What is said of one candidate stops that one: ``_check_allowed`` looks whether it went on.
+                # A refusal of one candidate stops only that one: ``_check_allowed`` checks whether it continued.
                 refused = moment if report.verdict == "FAIL" and not moment.candidate else None
             case e.FixOrdered():
                 for each in standings.values():
@@ -84,39 +88,41 @@ def check_gates(telling: Telling) -> Iterator[Contradiction]:
 
 
 def _candidate_about(moment: Moment) -> int:
-    """The candidate that an event about the run is about, too."""
+    """Return the candidate of an event about the run, if it has one."""
     return moment.payload.candidate if isinstance(moment.payload, e.CandidateChosen) else moment.whole.chosen
 
 
 def _passed_over(moment: Moment, refused: Moment) -> Iterator[Contradiction]:
-    """After a refusal the run ends, or turns to fixing, or a person is asked about that; a budget may end it in that moment."""
+    """Check that after a refusal the run ends, starts a fix round, or asks a person; a budget may end it at that moment."""
     asked = isinstance(moment.payload, e.ApprovalRequested) and moment.payload.request.stage == "round"
     turned = asked or (isinstance(moment.payload, e.StateEntered) and moment.payload.state in {"S5", "FAILED"})
     if turned or isinstance(moment.payload, e.BudgetExceeded) or not isinstance(refused.payload, e.GateJudged):
         return
     report = refused.payload.report
     words = f"the {report.gate} gate refused ({report.code}), and the run went on with {moment.record.event_type}"
-    yield moment.says(IGNORED, gate_file(refused.gates, report), layout.EVENTS, words)
+    yield moment.contradiction(IGNORED, gate_file(refused.gates, report), layout.EVENTS, words)
 
 
 def _itself(moment: Moment, path: str, report: GateReport) -> Iterator[Contradiction]:
     broken = bool(report.violations) or any(rule.verdict == "FAIL" for rule in report.rules)
     if report.verdict == "PASS" and (broken or report.code != "ok"):
-        yield moment.says(CONTRADICTS, path, path, "the verdict is PASS, and a rule was broken")
+        yield moment.contradiction(CONTRADICTS, path, path, "the verdict is PASS, and a rule was broken")
     if report.verdict == "FAIL" and (not report.violations or report.violations[0].code != report.code):
-        yield moment.says(CONTRADICTS, path, path, f"the verdict is FAIL as {report.code}, and no violation begins so")
+        yield moment.contradiction(CONTRADICTS, path, path, f"the verdict is FAIL as {report.code}, and no violation begins so")
     applied = {rule.rule for rule in report.rules}
     for remark in report.remarks:
         if remark.rule not in applied:
-            yield moment.says(CONTRADICTS, path, path, f"a remark names the rule {remark.rule}, which was not applied")
+            yield moment.contradiction(CONTRADICTS, path, path, f"a remark names the rule {remark.rule}, which was not applied")
 
 
 def _evidence(moment: Moment, path: str, report: GateReport) -> Iterator[Contradiction]:
-    """What a gate says it looked at, against what the run had then."""
+    """Compare the objects that a gate examined with the state of the run at that time."""
     for name, (expected, against) in _looked_at(moment.before, report).items():
         for seen in report.evidence:
             if seen.name == name and expected and seen.digest != expected:
-                yield moment.says(CONTRADICTS, path, against, f"the gate looked at {name} {seen.digest}, and it was {expected}")
+                yield moment.contradiction(
+                    CONTRADICTS, path, against, f"the gate looked at {name} {seen.digest}, and it was {expected}"
+                )
 
 
 def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
@@ -124,8 +130,8 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
     accepted = run.accepted
     match report.gate:
         case "policy":
-            # What was submitted is judged as it is accepted. A contract that is compiled later may be judged by other policies,
-            # and its verdict says by which.
+            # The submission is judged at acceptance. A contract that is compiled later may be judged by other policies, which
+            # its verdict names.
             submitted = {} if run.tasks else {POLICIES: (accepted.policy_sha256, layout.META)}
             return submitted | {
                 "baseline_commit": (accepted.baseline_commit, layout.GIT_BASELINE),
@@ -181,14 +187,16 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
 def _need(
     moment: Moment, standing: _Standing, gate: GateName, path: str, task_id: str | None = None
 ) -> Iterator[Contradiction]:
-    """A verdict of this gate, and PASS: on the task, where one is named."""
+    """Require a PASS verdict of this gate, on the task where one is named."""
     found = standing.verdicts.get((gate, task_id)) if task_id is not None else standing.by_gate.get(gate)
     about = f" on {task_id}" if task_id is not None else ""
     if found is None:
         words = f"{moment.record.event_type}, and the {gate} gate gave no verdict{about}"
-        yield moment.says(MISSING, path, layout.EVENTS, words)
+        yield moment.contradiction(MISSING, path, layout.EVENTS, words)
     elif found[1].verdict != "PASS":
-        yield moment.says(IGNORED, found[0], path, f"{moment.record.event_type}, and the {gate} gate had refused{about}")
+        yield moment.contradiction(
+            IGNORED, found[0], path, f"{moment.record.event_type}, and the {gate} gate had refused{about}"
+        )
 
 
 def _same(moment: Moment, standing: _Standing, gate: GateName, facts: Mapping[str, tuple[str, str]]) -> Iterator[Contradiction]:
@@ -200,4 +208,4 @@ def _same(moment: Moment, standing: _Standing, gate: GateName, facts: Mapping[st
         expected, against = facts.get(seen.name, (seen.digest, ""))
         if seen.digest != expected:
             words = f"the gate looked at {seen.name} {seen.digest}, and {expected} was recorded"
-            yield moment.says(CONTRADICTS, path, against, words)
+            yield moment.contradiction(CONTRADICTS, path, against, words)

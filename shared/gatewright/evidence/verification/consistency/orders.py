@@ -1,4 +1,4 @@
-"""3. Contract and plan order the same: nothing was added on the way from the order to the work."""
+"""3. Contract and plan order the same: nothing was added between order and work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gatewright import scope
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, moment_of
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun, moment_of
 from gatewright.rules.contracts import differences, unlike_compiled
 from gatewright.rules.reports.artifacts import broken_by_consultation
 from gatewright.rules.reports.times import broken_by_times
@@ -20,10 +20,15 @@ PLAN = "plan_contradicts"
 LOCKS = "locks_contradict"
 
 
-def check_orders(telling: Telling) -> Iterator[Contradiction]:
-    """1. the contract is the request's  2. the plan splits the contract and nothing else  3. locks are those of its paths
-    4. batches are given out one after another."""
-    for moment in telling.moments:
+def check_orders(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check orders.
+
+    1. The contract matches the request.
+    2. The plan only splits the contract.
+    3. Locks cover its paths.
+    4. Batches are dispatched one after another.
+    """
+    for moment in replayed.moments:
         match moment.payload:
             case e.ContractCompiled(contract=contract):
                 yield from _check_contract(moment, contract)  # 1
@@ -40,14 +45,18 @@ def check_orders(telling: Telling) -> Iterator[Contradiction]:
 def _check_contract(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
     run = moment.before
     for broken in broken_by_consultation(contract.consultation):
-        yield moment.says(broken.code, layout.CONTRACT, layout.EVENTS, broken.detail)
+        yield moment.contradiction(broken.code, layout.CONTRACT, layout.EVENTS, broken.detail)
     if run.request is None:
-        yield moment.says(CONTRACT, layout.CONTRACT, layout.EVENTS, "it was compiled, and no request was there to compile")
+        yield moment.contradiction(
+            CONTRACT, layout.CONTRACT, layout.EVENTS, "it was compiled, and no request was there to compile"
+        )
         return
     for name in differences(contract, run.request, run.accepted.baseline_commit, run.run_id):
-        yield moment.says(CONTRACT, layout.CONTRACT, layout.REQUEST, f"its {name} is not the request's")
+        yield moment.contradiction(CONTRACT, layout.CONTRACT, layout.REQUEST, f"its {name} is not the request's")
     for name in unlike_compiled(contract, run.run_id):
-        yield moment.says(CONTRACT, layout.CONTRACT, layout.EVENTS, f"its {name} is not what the pm gives every contract")
+        yield moment.contradiction(
+            CONTRACT, layout.CONTRACT, layout.EVENTS, f"its {name} is not what the pm gives every contract"
+        )
 
 
 def _check_plan(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction]:
@@ -56,41 +65,41 @@ def _check_plan(moment: Moment, event: e.PlanAccepted) -> Iterator[Contradiction
         return
     path = layout.task_plan(plan.task_id)
     for broken in broken_by_consultation(plan.consultation):
-        yield moment.says(broken.code, path, layout.EVENTS, broken.detail)
+        yield moment.contradiction(broken.code, path, layout.EVENTS, broken.detail)
     if plan.producer.role != "TECH_LEAD":
-        yield moment.says(PLAN, path, layout.EVENTS, f"a {plan.producer.role} made the plan, and only a tech lead may")
+        yield moment.contradiction(PLAN, path, layout.EVENTS, f"a {plan.producer.role} made the plan, and only a tech lead may")
     if moment.when is not None and moment_of(moment.before.created_at) is not None:
         for broken in broken_by_times(moment.before, moment.when, plan.created_at):
-            yield moment.says(broken.code, path, layout.EVENTS, broken.detail)
+            yield moment.contradiction(broken.code, path, layout.EVENTS, broken.detail)
     for broken in (*broken_by_split(plan), *broken_by_candidates(plan, contract), *broken_by_count(plan, contract)):
-        yield moment.says(PLAN, path, layout.CONTRACT, broken.detail)
+        yield moment.contradiction(PLAN, path, layout.CONTRACT, broken.detail)
     allowed = scope.AllowedPaths(contract.allowed_paths)
     for shard in plan.contracts:
         if shard.owner_agent != plan.producer:
             words = f"{shard.task_id} is ordered by {shard.owner_agent.agent_id}, and {plan.producer.agent_id} made the plan"
-            yield moment.says(PLAN, path, layout.CONTRACT, words)
+            yield moment.contradiction(PLAN, path, layout.CONTRACT, words)
         for broken in broken_by_shard(shard, contract, allowed, moment.before.run_id):
-            yield moment.says(PLAN, path, layout.CONTRACT, f"{shard.task_id}: {broken.detail}")
+            yield moment.contradiction(PLAN, path, layout.CONTRACT, f"{shard.task_id}: {broken.detail}")
 
 
 def _check_locks(moment: Moment, paths: tuple[str, ...]) -> Iterator[Contradiction]:
     ordered = moment.before.contract.allowed_paths if moment.before.contract is not None else ()
     if paths != ordered:
         words = f"{', '.join(paths)} were locked, and the contract may change {', '.join(ordered)}"
-        yield moment.says(LOCKS, layout.EVENTS, layout.CONTRACT, words)
+        yield moment.contradiction(LOCKS, layout.EVENTS, layout.CONTRACT, words)
 
 
 def _batch(moment: Moment, task_id: str) -> Iterator[Contradiction]:
     run = moment.before
     if moment.candidate:
-        return  # a plan of one part has one batch
+        return  # a plan with one part has one batch
     for batch in run.plan.batches if run.plan is not None else ():
         ids = [attempt_id(each, run.attempt) for each in batch]
         if task_id in ids:
             return
         if late := [each for each in ids if not _is_done(run, each)]:
             path, against = layout.task_contract(task_id), layout.task_plan(run.plan.task_id if run.plan else "")
-            yield moment.says(PLAN, path, against, f"it was given out before {late[0]} of an earlier batch was done")
+            yield moment.contradiction(PLAN, path, against, f"it was given out before {late[0]} of an earlier batch was done")
             return
 
 

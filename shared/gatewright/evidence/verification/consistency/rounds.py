@@ -1,4 +1,4 @@
-"""6. Rounds of fixing: no more than the contract allows, each for a reason that can be cured, after its pause."""
+"""6. Fix rounds: no more than the contract allows, each for a curable reason, after its back-off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatewright.artifacts import stored_uri
 from gatewright.contracts import GateReport, TaskContract, codec
 from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, just_before, moment_of
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun, just_before, moment_of
 from gatewright.rules.repairs import revision_order
 from gatewright.rules.rounds import CURABLE, granted_rounds, most_attempts, repairable
 from gatewright.run import events as e
@@ -17,11 +17,15 @@ from gatewright.run import events as e
 ROUNDS = "rounds_contradict"
 
 
-def check_rounds(telling: Telling) -> Iterator[Contradiction]:
-    """1. one attempt more, and no more than there may be  2. because of what a gate refused and fixing can cure, or of what
-    people refused, whose words it is shown  3. not before the pause that the contract orders."""
+def check_rounds(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check rounds.
+
+    1. Each is the next attempt, within the limit.
+    2. Each is caused by a curable refusal of a gate, or by a rejection of people, whose comments it receives.
+    3. Each waits for the back-off that the contract orders.
+    """
     refusal: GateReport | None = None
-    for moment in telling.moments:
+    for moment in replayed.moments:
         contract = moment.before.contract
         match moment.payload:
             case e.GateJudged(report=report):
@@ -41,9 +45,9 @@ def _check_order(
     most = most_attempts(contract) + granted_rounds(run)
     if event.attempt != run.attempt + 1 or event.attempt > most:
         words = f"attempt {event.attempt} was ordered after attempt {run.attempt}, and there may be {most}"
-        yield moment.says(ROUNDS, layout.EVENTS, layout.CONTRACT, words)
+        yield moment.contradiction(ROUNDS, layout.EVENTS, layout.CONTRACT, words)
     if run.parked_from is None and refusal is None and run.refusal is not None and granted_rounds(run):
-        refusal = run.refusal  # a person has given it one more round since
+        refusal = run.refusal  # a person has granted one more round since
     refused = {state.failure for state in run.candidates.values()} or ({refusal.code} if refusal is not None else set())
     order = revision_order(run)
     by_people = order is not None and refusal is not None and event.reason == order.reason == refusal.code
@@ -53,16 +57,16 @@ def _check_order(
         return
     elif event.reason not in refused & CURABLE or run.state != "S5":
         words = f"fixing was ordered because of {event.reason}, which no gate had just refused for, or which cannot be cured"
-        yield moment.says(ROUNDS, layout.EVENTS, layout.EVENTS, words)
+        yield moment.contradiction(ROUNDS, layout.EVENTS, layout.EVENTS, words)
 
 
 def _handed_over(moment: Moment, event: e.FixOrdered, order: RevisionOrder) -> Iterator[Contradiction]:
-    """What the makers are shown is what the votes and the words of people come to."""
+    """Check that the makers receive the revision order that follows from votes and comments of people."""
     uri = stored_uri(hashlib.sha256(codec.encode(order)).hexdigest())
     for contract in event.contracts:
         if contract.evidence_links[-1:] != (uri,):
             path = layout.task_contract(contract.task_id)
-            yield moment.says(ROUNDS, path, layout.EVENTS, "it is not shown what people have said of the change")
+            yield moment.contradiction(ROUNDS, path, layout.EVENTS, "it does not include the comments of people on the change")
 
 
 def _check_pause(moment: Moment, contract: TaskContract) -> Iterator[Contradiction]:
@@ -72,4 +76,4 @@ def _check_pause(moment: Moment, contract: TaskContract) -> Iterator[Contradicti
         words = (
             f"the next round began {(when - since).total_seconds():.1f} s after it was ordered, and the pause is {pause:g} s"
         )
-        yield moment.says(ROUNDS, layout.EVENTS, layout.CONTRACT, words)
+        yield moment.contradiction(ROUNDS, layout.EVENTS, layout.CONTRACT, words)

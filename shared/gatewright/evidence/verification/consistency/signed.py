@@ -1,4 +1,4 @@
-"""10. The two signed statements say the same, about the same, as the manifest."""
+"""10. The two signed statements agree with each other and with the manifest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction
 from gatewright.evidence.verification.reading import Reading
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
@@ -30,11 +30,16 @@ class _Statement(msgspec.Struct, frozen=True):
 
 
 def check_signed(reading: Reading) -> Iterator[Contradiction]:
-    """1. the verdict is passed when the checks are  2. and when the manifest says so  3. both are about the same things."""
+    """Check the statements.
+
+    1. The verdict passes when the checks pass.
+    2. It passes when the manifest reports success.
+    3. Both have the same subjects.
+    """
     try:
         verdict, checks = (read_json(reading.payloads[path], _Statement) for path in layout.ENVELOPES)
     except (KeyError, UnreadableDocumentError):
-        # Missing or unreadable statements are what step 2 found.
+        # Step 2 reports missing or unreadable statements.
         return
     passed = verdict.predicate.verification_result == "PASSED"
     if passed != (checks.predicate.result in {"PASSED", "WARNED"}):  # 1
@@ -42,7 +47,7 @@ def check_signed(reading: Reading) -> Iterator[Contradiction]:
         yield Contradiction(SIGNED, layout.ENVELOPE, layout.CHECKS, words)
     manifest = reading.manifest
     if manifest is not None and passed != (manifest.status == "SUCCESS"):  # 2
-        words = f"the verdict is {verdict.predicate.verification_result}, the manifest says {manifest.status}"
+        words = f"the verdict is {verdict.predicate.verification_result}, the manifest has {manifest.status}"
         yield Contradiction(SIGNED, layout.ENVELOPE, layout.MANIFEST, words)
     if verdict.subject != checks.subject:  # 3
         yield Contradiction(SIGNED, layout.ENVELOPE, layout.CHECKS, "they are about different things")

@@ -1,4 +1,4 @@
-"""1. Every document is about this run: its id, its repository, its baseline, the words that ordered it."""
+"""1. Every document is about this run: its id, its repository, its baseline, its order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gatewright.contracts import TaskContract
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, gate_file, verdicts
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun, gate_file, verdicts
 from gatewright.run.state import Run
 
 #: A document names another run.
@@ -15,17 +15,22 @@ BASELINE = "baseline_contradicts"
 ORDER = "order_contradicts"
 
 
-def check_subjects(telling: Telling) -> Iterator[Contradiction]:
-    """1. run ids of all documents  2. the order is the document that was submitted  3. the baseline is the contract's."""
-    run = telling.run
-    yield from _runs(telling)  # 1
+def check_subjects(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check subjects.
+
+    1. Run ids of all documents.
+    2. The order is the submitted document.
+    3. The baseline is the contract's.
+    """
+    run = replayed.run
+    yield from _runs(replayed)  # 1
     yield from _check_submission(run)  # 2
     yield from _baseline(run)  # 3
 
 
-def _runs(telling: Telling) -> Iterator[Contradiction]:
-    run, history = telling.run, telling.history
-    named: list[tuple[str, str]] = [(gate_file(moment.gates, report), report.run_id) for moment, report in verdicts(telling)]
+def _runs(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    run, history = replayed.run, replayed.history
+    named: list[tuple[str, str]] = [(gate_file(moment.gates, report), report.run_id) for moment, report in verdicts(replayed)]
     named += [(layout.task_result(task_id), result.run_id) for task_id, result in history.results.items()]
     named += [(layout.task_plan(task_id), plan.run_id) for task_id, plan in history.plans.items()]
     named += [(layout.review(task_id), review.run_id) for task_id, review in history.reviews.items()]

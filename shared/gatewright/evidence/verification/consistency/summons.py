@@ -1,4 +1,7 @@
-"""18. Roles were asked beside the run within the bounds, about what it was then; no answer stands for anything else."""
+"""18.
+
+Questions to roles beside the run were within the bounds, about its state at that time; each answer is to its question.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 
 from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsTask
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun
 from gatewright.rules.summons import FILE, answer_to
 from gatewright.run import events as e
 from gatewright.run.state import Run
@@ -14,14 +17,18 @@ from gatewright.run.state import Run
 SUMMONS = "summons_contradicts"
 
 
-def check_summons(telling: Telling) -> Iterator[Contradiction]:
-    """1. a policy allows questions, and there are no more than it ever may  2. a question is of this run, and shows the change
-    of that moment  3. an answer is one to its question, and says of its outcome what goes with it."""
-    for moment in telling.moments:
+def check_summons(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check summonses.
+
+    1. A policy allows questions, and their number is within the maximum.
+    2. A question is about this run, and shows the change of that time.
+    3. An answer matches its question, and its fields match its outcome.
+    """
+    for moment in replayed.moments:
         match moment.payload:
             case e.SummonsAsked(task=task):
                 for words in _check_question(moment.before, task):
-                    yield moment.says(SUMMONS, layout.summons_question(task.task_id), layout.EVENTS, words)
+                    yield moment.contradiction(SUMMONS, layout.summons_question(task.task_id), layout.EVENTS, words)
             case e.SummonsAnswered():
                 yield from _check_answer(moment, moment.payload)
             case _:
@@ -44,4 +51,4 @@ def _check_answer(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradi
     asked = moment.before.summonses.get(event.answer.task_id)
     path = layout.summons_answer(event.answer.task_id)
     if asked is not None and (moment.when is None or answer_to(asked, event.answer, moment.when) != event.answer):  # 3
-        yield moment.says(SUMMONS, path, layout.EVENTS, "the answer is not one to its question")
+        yield moment.contradiction(SUMMONS, path, layout.EVENTS, "the answer is not one to its question")

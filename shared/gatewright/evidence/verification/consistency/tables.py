@@ -1,4 +1,4 @@
-"""11. The numbers of a report's tests are those of the tables that it stored."""
+"""11. The test counts of a report match its stored tables."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from gatewright.contracts.reports import TestProof
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun
 from gatewright.evidence.verification.reading import MAX_DOCUMENT_BYTES, Reading
 
 TESTS = "tests_contradict"
-#: What stands in the place of a secret: it may have been longer than a line.
+#: Replacement of a secret, which may have been longer than a line.
 _REDACTED = b"[redacted:"
 
 
-def check_tables(telling: Telling, reading: Reading, step: int) -> Iterator[Contradiction]:
-    """Each test of a table has a line with its outcome. A table that is not there, or had a secret in it, is not counted."""
-    for task_id, tests in telling.history.tests.items():
+def check_tables(replayed: ReplayedRun, reading: Reading, step: int) -> Iterator[Contradiction]:
+    """Check that each test of a table has a line with its outcome. Missing or redacted tables are skipped."""
+    for task_id, tests in replayed.history.tests.items():
         for number, command in enumerate(tests.commands, 1):
             path = layout.test_output(task_id, number, "tests")
             if command.proof is None or not command.proof.table or not _is_as_listed(reading, path):
@@ -28,7 +28,7 @@ def check_tables(telling: Telling, reading: Reading, step: int) -> Iterator[Cont
 
 
 def _is_as_listed(reading: Reading, path: str) -> bool:
-    """Whether it is the file that was signed, which step 3 has looked at, and can be read at once."""
+    """Return whether the file is the signed one, which step 3 checks, and is small enough to read."""
     listed, facts = reading.listed.get(path), reading.facts.get(path)
     return listed is not None and facts is not None and facts.sha256 == listed.sha256 and facts.size <= MAX_DOCUMENT_BYTES
 
@@ -36,8 +36,8 @@ def _is_as_listed(reading: Reading, path: str) -> bool:
 def _differing(proof: TestProof, table: bytes) -> str:
     lines = Counter(line.rpartition(b"\t")[2].decode("ascii", "replace") for line in table.split(b"\n") if line)
     counts = proof.counts
-    told = {} if counts is None else {"passed": counts.passed, "failed": counts.failed, "skipped": counts.skipped}
-    for outcome in sorted({*told, *lines}):
-        if told.get(outcome, 0) != lines[outcome]:
-            return f"{told.get(outcome, 0)} {outcome} by the report, and {lines[outcome]} by its table"
+    counted = {} if counts is None else {"passed": counts.passed, "failed": counts.failed, "skipped": counts.skipped}
+    for outcome in sorted({*counted, *lines}):
+        if counted.get(outcome, 0) != lines[outcome]:
+            return f"{counted.get(outcome, 0)} {outcome} in the report, but {lines[outcome]} in its table"
     return ""

@@ -1,1 +1,1 @@
-"""What the gatekeeper wrote itself follows from the run: it is made anew by the decider's own functions, and compared whole."""
+"""The gatekeeper's own records, recomputed by the decider's functions and compared as a whole."""

@@ -1,4 +1,4 @@
-"""The run's first event follows from its order: its id, who ordered it, and the digest over the policies that it names."""
+"""The run's first event follows from its order: its id, its requester, and the digest over the policies that it names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import RunRequest, codec
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling, verdicts
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun, verdicts
 from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.rules.gate_evidence import BASELINE
 from gatewright.rules.people.ownership import requester_of
@@ -20,25 +20,30 @@ from gatewright.run.state import Run, run_id_of
 RUN = "run_contradicts"
 ORDER = "order_contradicts"
 POLICIES = "policies_contradict"
-#: Characters from which on the detail of a rule may have been cut.
+#: Length from which a rule's detail may have been truncated.
 _WHOLE = 600
 
 
-def check_acceptance(telling: Telling) -> Iterator[Contradiction]:
-    """1. the run id is the hash of publisher and key  2. the order says who ordered it, and its artifacts are pinned
-    3. the policies have their digest  4. the request is the one whose digest was recorded, but for what was pinned in it."""
-    run = telling.run
+def check_acceptance(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check the first event.
+
+    1. The run id is the hash of publisher and key.
+    2. The order names the requester, and its artifacts are pinned.
+    3. The policies have their digest.
+    4. The request has the recorded digest, apart from pinned fields.
+    """
+    run = replayed.run
     yield from _run_id(run)  # 1
     order = run.accepted.request or run.accepted.contract
     if order is not None and run.accepted.requested_by != requester_of(order):  # 2
-        words = f"{run.accepted.requested_by} ordered the run, and its document says {requester_of(order)}"
+        words = f"{run.accepted.requested_by} is recorded as requester, but the document names {requester_of(order)}"
         yield Contradiction(ORDER, layout.EVENTS, layout.REQUEST if run.request is not None else layout.CONTRACT, words)
     given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
     for broken in broken_by_artifacts(given):
         yield Contradiction(broken.code, layout.EVENTS, layout.CONTRACT, broken.detail)
     yield from _policies(run)  # 3
     yield from _names(run)  # 2
-    yield from _document(telling)  # 4
+    yield from _document(replayed)  # 4
 
 
 def _run_id(run: Run) -> Iterator[Contradiction]:
@@ -54,7 +59,7 @@ def _run_id(run: Run) -> Iterator[Contradiction]:
 
 
 def _names(run: Run) -> Iterator[Contradiction]:
-    """A publisher, and who ordered the run, each once and in order."""
+    """Check that the publisher and the people who ordered the run are named once and in order."""
     if not run.accepted.publisher:
         yield Contradiction(ORDER, layout.EVENTS, layout.META, "no publisher was recorded, and every run has one")
     orderers = run.accepted.orderers
@@ -75,10 +80,10 @@ def _policies(run: Run) -> Iterator[Contradiction]:
         yield Contradiction(POLICIES, layout.META, layout.EVENTS, words)
 
 
-def _document(telling: Telling) -> Iterator[Contradiction]:
-    """A request without artifacts is made again as it came: the policy gate names the baseline that it asked for."""
-    accepted = telling.run.accepted
-    verdict = next((report for _, report in verdicts(telling)), None)
+def _document(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Rebuild a request without artifacts as submitted: the policy gate records the baseline that it requested."""
+    accepted = replayed.run.accepted
+    verdict = next((report for _, report in verdicts(replayed)), None)
     if accepted.request is None or verdict is None or without_memory(accepted.request.artifacts):
         return
     named = next((rule.detail for rule in verdict.rules if rule.rule == BASELINE), accepted.request.baseline_ref)

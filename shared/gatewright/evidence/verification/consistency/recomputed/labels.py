@@ -1,4 +1,4 @@
-"""The labels of events are those that follow from the run and the payload."""
+"""Labels of events follow from the run and the payload."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gatewright.contracts import OrchestratorEvent
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Telling
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun
 from gatewright.run import events as e
 from gatewright.run.state import Run
 
@@ -15,15 +15,15 @@ ATTEMPT = "attempt_contradicts"
 ROLE_CODE = "role_contradicts"
 
 
-def check_labels(telling: Telling) -> Iterator[Contradiction]:
-    """Level, task, attempt and role of every event; the gatekeeper names neither an agent nor a span."""
-    first = telling.history.records[0]
-    yield from _differing(first, e.with_labels(telling.run.accepted, None))
-    for moment in telling.moments:
+def check_labels(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check level, task, attempt and role of every event; the gatekeeper sets neither an agent nor a span."""
+    first = replayed.history.records[0]
+    yield from _differing(first, e.with_labels(replayed.run.accepted, None))
+    for moment in replayed.moments:
         record = moment.record
         yield from _differing(record, e.with_labels(moment.payload, moment.whole, record.task_id))
         if isinstance(moment.payload, e.AnswerIgnored) and not _was_given(moment.whole, record.task_id):
-            yield moment.says(LABEL, layout.EVENTS, layout.EVENTS, f"{record.task_id} was never given out")
+            yield moment.contradiction(LABEL, layout.EVENTS, layout.EVENTS, f"{record.task_id} was never given out")
 
 
 def _was_given(run: Run, task_id: str | None) -> bool:

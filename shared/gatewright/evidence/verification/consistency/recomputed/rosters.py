@@ -1,4 +1,4 @@
-"""People's words were held against the roster whenever a decision or a landing rested on them; one roster says one thing."""
+"""Decisions were compared with the roster whenever a decision or a landing relied on them; one roster has one content."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from collections.abc import Iterator
 
 from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun
 from gatewright.rules.standing import rests_on_people
 from gatewright.run import events as e
 
 APPROVAL = "approval_contradicts"
 
 
-def check_rosters(telling: Telling) -> Iterator[Contradiction]:
-    """1. A decision on words that count already follows a comparison with the roster, which happened once.  2. The
-    decision names the roster of that comparison.  3. One roster has one entry of each person.
+def check_rosters(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check rosters.
+
+    1. A decision beside earlier ones follows exactly one comparison with the roster.
+    2. The decision names the roster of that comparison.
+    3. One roster has one entry per person.
     """
     entries: dict[tuple[str, str], RosterPerson] = {}
-    for number, moment in enumerate(telling.moments):
-        before = telling.moments[number - 1] if number else None
+    for number, moment in enumerate(replayed.moments):
+        before = replayed.moments[number - 1] if number else None
         for words in _check_roster(moment, before):  # 1, 2
-            yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
+            yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, words)
         for sha256, person in _entries(moment.payload):  # 3
             if entries.setdefault((sha256, person.name), person) != person:
                 words = f"the roster {sha256[:16]} has two entries of {person.name}"
-                yield moment.says(APPROVAL, layout.EVENTS, layout.EVENTS, words)
+                yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, words)
 
 
 def _check_roster(moment: Moment, before: Moment | None) -> Iterator[str]:
@@ -41,7 +44,7 @@ def _check_roster(moment: Moment, before: Moment | None) -> Iterator[str]:
         return
     batched = before is not None and isinstance(held, e.ApprovalDecided) and before.record.ts == moment.record.ts
     if run.parked and rests_on_people(run) and not batched:
-        yield "a person decided, and what others had said was not held against the roster of that moment"
+        yield "a person decided without a comparison of earlier decisions with the roster of that time"
 
 
 def _entries(payload: e.RunEvent) -> Iterator[tuple[str, RosterPerson]]:

@@ -1,4 +1,4 @@
-"""Every task that the gatekeeper gave out is the one that the run makes: its contract, its pool and its share of the budget."""
+"""Every dispatched task follows from the run: its contract, its pool and its share of the budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatewright.contracts import TaskContract
 from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.vocabulary import Budget
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules import task_contracts
 from gatewright.rules.repairs import revision_order
@@ -23,24 +23,28 @@ from gatewright.run.state import Run, RunTask
 
 TASK = "task_contradicts"
 PLAN = "plan_contradicts"
-#: Seconds by which a share of time may differ: times are recorded in milliseconds.
+#: Tolerance in seconds for shares of time, which are recorded in milliseconds.
 _ROUNDING = 0.002
-#: The second place of a field that does not follow from the run's contract.
+#: Second place of a contradiction in a field that does not follow from the run's contract.
 _AGAINST = dict.fromkeys(("task_id", "assigned_agent", "attempt", "candidate", "mutation", "budget"), layout.EVENTS)
 
 
-def check_tasks(telling: Telling) -> Iterator[Contradiction]:
-    """1. contract, pool and budget of every task that was given out  2. the contracts of every round of fixing."""
-    for (role, _), batch in groupby(telling.moments, _batch):
+def check_tasks(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check tasks.
+
+    1. Contract, pool and budget of every dispatched task.
+    2. The contracts of every fix round.
+    """
+    for (role, _), batch in groupby(replayed.moments, _batch):
         if role is not None:
             yield from _given_out(tuple(batch))  # 1
-    for moment in telling.moments:
+    for moment in replayed.moments:
         if isinstance(moment.payload, e.FixOrdered):
             yield from _ordered_again(moment, moment.payload)  # 2
 
 
 def _batch(moment: Moment) -> tuple[str | None, str]:
-    """Tasks of one role that are given out one after another share what is left of the budget."""
+    """Return the batch key: consecutive tasks of one role share the remaining budget."""
     return (moment.payload.role, moment.record.ts) if isinstance(moment.payload, e.TaskDispatched) else (None, "")
 
 
@@ -49,48 +53,54 @@ def _given_out(batch: tuple[Moment, ...]) -> Iterator[Contradiction]:
     for place, moment in enumerate(batch):
         if not isinstance(moment.payload, e.TaskDispatched):
             continue
-        path, said = layout.task_contract(moment.payload.task_id), moment.payload
-        share = shares(before, when, len(batch))[place] if when is not None and said.role in _SHARED else None
-        pool = moment.whole.pools.get(said.role, DEFAULT_POOL)
-        if said.pool != pool:
-            yield moment.says(TASK, path, layout.EVENTS, f"it was given to the pool {said.pool}, and the run's is {pool}")
-        if said.role in {"pm", "worker"}:
-            if said.contract is not None:
-                words = f"the {said.role} was given a contract of its own, and the order is in the run already"
-                yield moment.says(TASK, path, layout.EVENTS, words)
-            if not _same_share(said.budget, share):
-                yield moment.says(TASK, path, layout.EVENTS, f"its budget is {said.budget}, and its share was {share}")
+        path, event = layout.task_contract(moment.payload.task_id), moment.payload
+        share = shares(before, when, len(batch))[place] if when is not None and event.role in _SHARED else None
+        pool = moment.whole.pools.get(event.role, DEFAULT_POOL)
+        if event.pool != pool:
+            yield moment.contradiction(
+                TASK, path, layout.EVENTS, f"it was dispatched to the pool {event.pool}, but the run uses {pool}"
+            )
+        if event.role in {"pm", "worker"}:
+            if event.contract is not None:
+                words = f"the {event.role} received its own contract although the run has the order"
+                yield moment.contradiction(TASK, path, layout.EVENTS, words)
+            if not _same_share(event.budget, share):
+                yield moment.contradiction(
+                    TASK, path, layout.EVENTS, f"its budget is {event.budget}, but its share was {share}"
+                )
             continue
-        yield from _contract(moment, said, share)
+        yield from _contract(moment, event, share)
 
 
-#: Roles whose tasks get a share of what is left of the budget.
+#: Roles whose tasks get a share of the remaining budget.
 _SHARED = frozenset({"worker", "reviewer", "testrunner"})
 
 
-def _contract(moment: Moment, said: e.TaskDispatched, share: Budget | None) -> Iterator[Contradiction]:
-    path = layout.task_contract(said.task_id)
-    expected = _expected_contract(moment.before, said)
-    if said.contract is None or expected is None:
-        yield moment.says(TASK, path, layout.CONTRACT, f"the {said.role} was given no contract, or none was to be given")
+def _contract(moment: Moment, event: e.TaskDispatched, share: Budget | None) -> Iterator[Contradiction]:
+    path = layout.task_contract(event.task_id)
+    expected = _expected_contract(moment.before, event)
+    if event.contract is None or expected is None:
+        yield moment.contradiction(TASK, path, layout.CONTRACT, f"the {event.role} lacks a contract, or has one without need")
         return
     if share is not None:
-        kept = said.contract.budget if _same_share(said.contract.budget, share) else share
+        kept = event.contract.budget if _same_share(event.contract.budget, share) else share
         expected = replace(expected, budget=kept)
-    if said.budget is not None or said.task_id != expected.task_id:
-        yield moment.says(TASK, path, layout.EVENTS, f"the {said.role}'s task {said.task_id} is not {expected.task_id}")
-    for name in _unlike(said.contract, expected):
-        against = layout.PATCH if name == "inputs" and _other_artifacts(said.contract, expected) else layout.CONTRACT
-        words = f"the {said.role}'s {name} is not what the run's contract and its state make it"
-        yield moment.says(TASK, path, _AGAINST.get(name, against), words)
+    if event.budget is not None or event.task_id != expected.task_id:
+        yield moment.contradiction(
+            TASK, path, layout.EVENTS, f"the {event.role}'s task {event.task_id} is not {expected.task_id}"
+        )
+    for name in _unlike(event.contract, expected):
+        against = layout.PATCH if name == "inputs" and _other_artifacts(event.contract, expected) else layout.CONTRACT
+        words = f"the {event.role}'s {name} does not follow from the run's contract and state"
+        yield moment.contradiction(TASK, path, _AGAINST.get(name, against), words)
 
 
-def _expected_contract(run: Run, said: e.TaskDispatched) -> TaskContract | None:
-    """The contract of a task, as the decider makes it; ``run`` is as seen from the candidate that the task is about."""
+def _expected_contract(run: Run, event: e.TaskDispatched) -> TaskContract | None:
+    """Return the contract of a task as the decider makes it; ``run`` is seen from the candidate of the task."""
     contract, patch = run.contract, run.candidate.patch if run.candidate is not None else ""
-    if contract is None or (said.role != "techlead" and layout.digest_of(patch) is None):
+    if contract is None or (event.role != "techlead" and layout.digest_of(patch) is None):
         return None
-    match said.role:
+    match event.role:
         case "techlead":
             return task_contracts.planning(contract, run.run_id)
         case "reviewer":
@@ -106,7 +116,7 @@ def _other_artifacts(given: TaskContract, expected: TaskContract) -> bool:
 
 
 def _same_share(given: Budget | None, share: Budget | None) -> bool:
-    """Whether a budget is the share, but for what writing times in milliseconds does to its seconds."""
+    """Return whether a budget equals the share, apart from rounding to milliseconds."""
     if given is None or share is None or given.wall_sec is None or share.wall_sec is None:
         return given == share
     near = abs(given.wall_sec - share.wall_sec) <= _ROUNDING
@@ -127,16 +137,18 @@ def _ordered_again(moment: Moment, event: e.FixOrdered) -> Iterator[Contradictio
             expected[order.task_id] = order
     ordered = {contract.task_id: contract for contract in event.contracts}
     if list(ordered) != list(expected) or len(ordered) != len(event.contracts):
-        yield moment.says(PLAN, layout.EVENTS, plan, "the round of fixing is not of the plan's shards")
+        yield moment.contradiction(PLAN, layout.EVENTS, plan, "the round of fixing is not of the plan's shards")
         return
     for task_id, contract in ordered.items():
         path, against = layout.task_contract(task_id), layout.task_contract(expected[task_id].parent_task_id or "")
         for name in _unlike(contract, expected[task_id]):
-            yield moment.says(TASK, path, against, f"its {name} is not that of the attempt before, and of what refused it")
+            yield moment.contradiction(
+                TASK, path, against, f"its {name} is not that of the attempt before, and of what refused it"
+            )
 
 
 def _faults(run: Run, reason: str) -> list[tuple[RunTask, FoundFault]]:
-    """The tasks that a round of fixing does again, each with what its maker is shown."""
+    """Return the tasks that a fix round repeats, each with the fault shown to its maker."""
     order = revision_order(run)
     if order is not None and order.reason == reason:
         return [(task, order) for task in run.workers()]

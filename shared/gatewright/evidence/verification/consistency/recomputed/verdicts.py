@@ -1,4 +1,4 @@
-"""Every verdict names what the gate must have looked at and the rules that it must have applied, and says what it found."""
+"""Every verdict names the objects that the gate must examine and the rules that it must apply, and states its findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatewright.contracts import GateReport
 from gatewright.contracts.people.approvals import LEFT_OPEN
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
-from gatewright.evidence.verification.consistency.telling import Contradiction, Moment, Telling, gate_file
+from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun, gate_file
 from gatewright.rules.gate_evidence import (
     Decision,
     decided_request,
@@ -27,36 +27,44 @@ TURN = "out_of_turn"
 CONTRADICTS = "gate_contradicts"
 
 
-def check_verdicts(telling: Telling) -> Iterator[Contradiction]:
-    """1. what the gate must have looked at  2. the rules that it must have applied  3. words that agree with the verdict
-    4. each verdict where something was to be judged, and none where nothing was  5. people's words are followed by one."""
-    moments = telling.moments
+def check_verdicts(replayed: ReplayedRun) -> Iterator[Contradiction]:
+    """Check verdicts.
+
+    1. The required objects were examined.
+    2. The required rules were applied.
+    3. The text agrees with the verdict.
+    4. A verdict exists exactly where one is needed.
+    5. A verdict follows every decision of people.
+    """
+    moments = replayed.moments
     for number, moment in enumerate(moments):
-        before = moments[number - 1].payload if number else telling.run.accepted
+        before = moments[number - 1].payload if number else replayed.run.accepted
         after = moments[number + 1].payload if number + 1 < len(moments) else None
         if _lacks_verdict(moment, after):  # 5
-            yield moment.says(MISSING, layout.EVENTS, layout.EVENTS, "people decided, and the approval gate gave no verdict")
+            yield moment.contradiction(
+                MISSING, layout.EVENTS, layout.EVENTS, "people decided, and the approval gate gave no verdict"
+            )
         if not isinstance(moment.payload, e.GateJudged):
             continue
         if words := _out_of_place(moment.payload.report, before, after):  # 4
-            yield moment.says(TURN, gate_file(moment.gates, moment.payload.report), layout.EVENTS, words)
+            yield moment.contradiction(TURN, gate_file(moment.gates, moment.payload.report), layout.EVENTS, words)
         report, path = moment.payload.report, gate_file(moment.gates, moment.payload.report)
         following = [each.payload for each in takewhile(_no_verdict, moments[number + 1 :])]
         decisions = _decisions(moments[:number], moment, report)
         held = before if isinstance(before, e.RosterHeld) else None
         expected = expected_evidence(moment.before, report, decisions, following, held)
         for words in faults_of_evidence(report, expected):  # 1
-            yield moment.says(EVIDENCE, path, layout.EVENTS, words)
+            yield moment.contradiction(EVIDENCE, path, layout.EVENTS, words)
         for rule in missing_rules(moment.before, report, decisions):  # 2
             words = f"the {report.gate} gate passed it, and does not name its rule {rule}"
-            yield moment.says(EVIDENCE, path, layout.EVENTS, words)
+            yield moment.contradiction(EVIDENCE, path, layout.EVENTS, words)
         composed = next((each for each in following if isinstance(each, e.CandidateComposed)), None)
         for words in chain(_check_words(report), faults_of_violations(report), faults_of_counts(report, composed)):  # 3
-            yield moment.says(CONTRADICTS, path, path, words)
+            yield moment.contradiction(CONTRADICTS, path, path, words)
 
 
 def _out_of_place(report: GateReport, before: e.RunEvent, after: e.RunEvent | None) -> str:
-    """What is judged comes right before the verdict, and what a verdict lets happen comes right after it."""
+    """Return why a verdict is misplaced: it must directly follow its subject and precede what it permits."""
     match report.gate, before:
         case "diff", e.TaskFinished(result=result) if result.task_id == report.task_id:
             pass
@@ -74,7 +82,7 @@ def _out_of_place(report: GateReport, before: e.RunEvent, after: e.RunEvent | No
     return ""
 
 
-#: What comes right after a verdict that passes, by the gates of which that is always the same.
+#: Events that directly follow a passing verdict, for gates where this is always the same.
 _LETS: dict[GateName, tuple[type[e.RunEvent], ...]] = {
     "policy": (e.TaskDispatched, e.StateEntered, e.ContractCompiled),
     "plan": (e.TransferPlanned, e.PlanAccepted),
@@ -85,7 +93,7 @@ _LETS: dict[GateName, tuple[type[e.RunEvent], ...]] = {
 
 
 def _lacks_verdict(moment: Moment, after: e.RunEvent | None) -> bool:
-    """Whether an answer of people that closes a request has neither a verdict after it nor another answer."""
+    """Return whether an answer of people that closes a request is followed by neither a verdict nor another answer."""
     match moment.payload:
         case e.ApprovalDecided(verdict=verdict) if verdict in LEFT_OPEN:
             return False
@@ -102,9 +110,10 @@ def _no_verdict(moment: Moment) -> bool:
 
 
 def _decisions(earlier: Sequence[Moment], verdict: Moment, report: GateReport) -> list[Decision]:
-    """What people had said, or had said in advance, in the transition of a verdict.
+    """Return the decisions and grants in the transition of a verdict.
 
-    What leaves a request open has no verdict of its own. It may have come in the same millisecond, in a transition before.
+    An answer that leaves a request open has no verdict of its own. It may be from the same millisecond, in an earlier
+    transition.
     """
     found: list[Decision] = []
     for moment in reversed(earlier):
@@ -121,7 +130,7 @@ def _decisions(earlier: Sequence[Moment], verdict: Moment, report: GateReport) -
 
 
 def _check_words(report: GateReport) -> Iterator[str]:
-    """A verdict that passes says so first, and has no family of reasons; one that refuses begins with its first violation."""
+    """Check the text: a passing verdict states so first and has no reason family; a refusal starts with its first violation."""
     if report.verdict == "PASS":
         if report.summary != "passed" and not report.summary.startswith("passed; "):
             yield f"the verdict is PASS, and its summary is {report.summary[:80]!r}"

@@ -1,4 +1,4 @@
-"""A run told event by event, with the run as it was before and after each, and the places in the bundle that tell of it."""
+"""Replay of a run event by event, with the run before and after each, and the bundle files that record it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatewright.run.state import Run
 
 
 class Contradiction(NamedTuple):
-    """``path`` and ``against`` are the two places in the bundle that cannot both be true."""
+    """``path`` and ``against`` are the two places in the bundle that contradict each other."""
 
     code: str
     path: str
@@ -26,10 +26,9 @@ class Contradiction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One event: ``before`` is the run that it happened to, ``after`` what became of it. ``gates`` counts verdicts so far.
+    """One event: ``before`` and ``after`` are the run before and after it. ``gates`` is the number of verdicts so far.
 
-    Of an event about one of several candidates, ``before`` is the run as it is seen from that one, which is ``candidate``;
-    ``whole`` is all of it.
+    For an event about one of several candidates, ``before`` is the run as seen from ``candidate``; ``whole`` is all of it.
     """
 
     record: OrchestratorEvent
@@ -42,19 +41,19 @@ class Moment:
 
     @property
     def when(self) -> datetime | None:
-        """Its time; None for what is no time with a zone."""
+        """Its time; None for an invalid time or one without a zone."""
         return moment_of(self.record.ts)
 
-    def says(self, code: str, path: str, against: str, words: str) -> Contradiction:
-        """A contradiction that shows in this event."""
+    def contradiction(self, code: str, path: str, against: str, words: str) -> Contradiction:
+        """Return a contradiction found at this event."""
         return Contradiction(code, path, against, f"{words} (event {self.record.seq})")
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """What every check is given: the history, its moments, and the changed paths, each ended by a NUL.
+class ReplayedRun:
+    """Input of every check: the history, its moments, and the changed paths, each terminated by a NUL.
 
-    ``names`` are those of the candidate that landed, or was to; ``names_of`` those of every one, by the URI of their list.
+    ``names`` are those of the landed or intended candidate; ``names_of`` those of every candidate, by the URI of their list.
     """
 
     history: RunHistory
@@ -71,11 +70,11 @@ class Telling:
         return _paths(self.names)
 
     def changed_by(self, candidate: e.CandidateComposed | None) -> tuple[bytes, ...]:
-        """The changed paths of one candidate; those of the one that landed where its own list is not there."""
+        """Return the changed paths of one candidate; those of the landed one when its list is missing."""
         return _paths(self.names_of.get(candidate.names, self.names) if candidate is not None else self.names)
 
     def known_changes(self, candidate: e.CandidateComposed | None) -> tuple[bytes, ...] | None:
-        """The changed paths of one candidate; None where the bundle does not hold their list."""
+        """Return the changed paths of one candidate; None when the bundle lacks their list."""
         names = self.names_of.get(candidate.names) if candidate is not None else None
         return _paths(names) if names is not None else None
 
@@ -84,8 +83,8 @@ def _paths(names: bytes) -> tuple[bytes, ...]:
     return tuple(path for path in names.split(b"\0") if path)
 
 
-def retell(history: RunHistory, names: bytes, names_of: Mapping[str, bytes]) -> Telling:
-    """The moments of a history, without the first event, which makes the run. Raises what ``evolve`` raises."""
+def replay_history(history: RunHistory, names: bytes, names_of: Mapping[str, bytes]) -> ReplayedRun:
+    """Return the moments of a history, without the first event, which creates the run. Raises what ``evolve`` raises."""
     moments = []
     run, gates = evolve(None, history.records[0]), 0
     for record in history.records[1:]:
@@ -94,11 +93,11 @@ def retell(history: RunHistory, names: bytes, names_of: Mapping[str, bytes]) -> 
         run = evolve(run, record)
         gates += isinstance(payload, e.GateJudged)
         moments.append(Moment(record, payload, before.seen_from(number), run, gates, before, number))
-    return Telling(history, tuple(moments), names, names_of)
+    return ReplayedRun(history, tuple(moments), names, names_of)
 
 
 def moment_of(text: str) -> datetime | None:
-    """A time of RFC 3339; None for anything else."""
+    """Parse a time of RFC 3339; None for anything else."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -107,18 +106,18 @@ def moment_of(text: str) -> datetime | None:
 
 
 def just_before(text: str) -> datetime | None:
-    """The time, less what writing it in milliseconds may have added."""
+    """Parse a time and subtract the maximum rounding error of milliseconds."""
     found = moment_of(text)
     return found - timedelta(milliseconds=1) if found is not None else None
 
 
 def gate_file(number: int, report: GateReport) -> str:
-    """Where the ``number``-th verdict lies."""
+    """Return the path of the ``number``-th verdict."""
     return layout.gate_report(number, report.gate, report.task_id)
 
 
-def verdicts(telling: Telling) -> Iterator[tuple[Moment, GateReport]]:
-    """Every verdict, in order."""
-    for moment in telling.moments:
+def verdicts(replayed: ReplayedRun) -> Iterator[tuple[Moment, GateReport]]:
+    """Yield every verdict, in order."""
+    for moment in replayed.moments:
         if isinstance(moment.payload, e.GateJudged):
             yield moment, moment.payload.report
