@@ -11,7 +11,7 @@ from gatewright.errors import MalformedError
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose
 from gatewright.queue.policy import QueuePolicy, Window
-from gatewright.queue.receipt import LandingFacts, QueueReceipt, ReceiptPosition, ReportFacts, check_receipt, receipt
+from gatewright.queue.receipt import LandingFacts, QueueReceipt, ReportFacts, check_receipt, receipt
 from gatewright.queue.state import Tip
 from tests.queue.invariants import landings
 from tests.queue.world import DIGEST, World, digest, entry
@@ -41,7 +41,7 @@ def faults_of(world: World, document: QueueReceipt, **other: object) -> set[str]
     event = next(landings(world))
     facts = world.landing_facts(event)
     known = {name: getattr(facts, name) for name in LandingFacts.__dataclass_fields__} | other
-    return {fault.code for fault in check_receipt(document, LandingFacts(**known), world.tree_of)}
+    return {fault.pointer for fault in check_receipt(document, LandingFacts(**known), world.tree_of)}
 
 
 def at(document: QueueReceipt, index: int, **changes: object) -> QueueReceipt:
@@ -60,28 +60,25 @@ def without_a_run(document: QueueReceipt) -> QueueReceipt:
     return at(document, 0, runs=position.runs[1:], commits=position.commits[1:])
 
 
-def last(document: QueueReceipt) -> ReceiptPosition:
-    return document.positions[-1]
-
-
+#: What is changed, and the pointer of a fault that it must give.
 TAMPERED: dict[str, tuple[Callable[[QueueReceipt], QueueReceipt], str]] = {
-    "another repository": (lambda r: replace(r, repository="elsewhere"), "receipt_elsewhere"),
-    "another branch": (lambda r: replace(r, branch="elsewhere"), "receipt_elsewhere"),
-    "another base": (lambda r: replace(r, before=OTHER), "receipt_elsewhere"),
-    "another result": (lambda r: replace(r, after=OTHER), "receipt_tip"),
-    "another policy": (lambda r: replace(r, policy_sha256="b" * 64), "receipt_report"),
-    "another order": (swapped, "receipt_order"),
-    "a run left out": (without_a_run, "receipt_tree"),
-    "a run twice": (lambda r: at(r, 1, runs=r.positions[0].runs), "receipt_run"),
-    "an unknown run": (lambda r: at(r, 0, runs=(r.positions[0].runs[0], "run-unknown")), "receipt_run"),
-    "another tree on the way": (lambda r: at(r, 0, tree=OTHER.tree), "receipt_tree"),
-    "no report": (lambda r: at(r, -1, report_sha256=""), "receipt_report"),
-    "a report of another tree": (lambda r: at(r, -1, report_sha256="c" * 64), "receipt_report"),
-    "a red report": (lambda r: at(r, -1, outcome="failed"), "receipt_report"),
-    "an assumption that failed": (lambda r: at(r, 1, resolved=("landed", "tests_failed")), "receipt_assumption"),
-    "an assumption left out": (lambda r: at(r, 1, ahead=(), resolved=()), "receipt_order"),
-    "a commit left out": (lambda r: at(r, 0, commits=r.positions[0].commits[1:]), "receipt_commits"),
-    "no positions": (lambda r: replace(r, positions=()), "receipt_tip"),
+    "another repository": (lambda r: replace(r, repository="elsewhere"), "/repository"),
+    "another branch": (lambda r: replace(r, branch="elsewhere"), "/branch"),
+    "another base": (lambda r: replace(r, before=OTHER), "/before"),
+    "another result": (lambda r: replace(r, after=OTHER), "/after"),
+    "another policy": (lambda r: replace(r, policy_sha256="b" * 64), "/positions"),
+    "another order": (swapped, "/positions/0"),
+    "a run left out": (without_a_run, "/positions/0/tree"),
+    "a run twice": (lambda r: at(r, 1, runs=r.positions[0].runs), "/positions/1/runs"),
+    "an unknown run": (lambda r: at(r, 0, runs=(r.positions[0].runs[0], "run-unknown")), "/positions/0/runs"),
+    "another tree on the way": (lambda r: at(r, 0, tree=OTHER.tree), "/positions/0/tree"),
+    "no report": (lambda r: at(r, -1, report_sha256=""), "/positions"),
+    "a report of another tree": (lambda r: at(r, -1, report_sha256="c" * 64), "/positions"),
+    "a red report": (lambda r: at(r, -1, outcome="failed"), "/positions"),
+    "an assumption that failed": (lambda r: at(r, 1, resolved=("landed", "tests_failed")), "/positions/1/resolved"),
+    "an assumption left out": (lambda r: at(r, 1, ahead=(), resolved=()), "/positions/1"),
+    "a commit left out": (lambda r: at(r, 0, commits=r.positions[0].commits[1:]), "/positions/0/commits"),
+    "no positions": (lambda r: replace(r, positions=()), "/after"),
 }
 
 
@@ -93,20 +90,20 @@ def test_a_receipt_proves_its_landing(world: World) -> None:
 @pytest.mark.every_case
 @pytest.mark.parametrize("kind", TAMPERED)
 def test_a_tampered_receipt_is_refused(world: World, kind: str) -> None:
-    tamper, code = TAMPERED[kind]
+    tamper, pointer = TAMPERED[kind]
     report = ReportFacts(OTHER.tree, DIGEST, passed=True)
     reports = {**world.reports, "c" * 64: report}
-    assert code in faults_of(world, tamper(world.receipts[0]), reports=reports)
+    assert pointer in faults_of(world, tamper(world.receipts[0]), reports=reports)
 
 
 def test_a_receipt_copied_from_another_landing_is_refused(world: World) -> None:
-    assert "receipt_elsewhere" in faults_of(world, world.receipts[1])
+    assert {"/before", "/after"} <= faults_of(world, world.receipts[1])
 
 
 def test_changes_of_a_run_that_differ_from_what_landed_are_found(world: World) -> None:
     changes = {run_id: each.changes for run_id, each in world.entries.items()}
     changes[RUNS[0]] = entry("another").changes
-    assert faults_of(world, world.receipts[0], changes=changes) == {"receipt_tree"}
+    assert faults_of(world, world.receipts[0], changes=changes) == {f"/positions/{index}/tree" for index in range(3)}
 
 
 def test_only_what_is_landing_has_a_receipt(world: World) -> None:

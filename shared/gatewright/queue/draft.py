@@ -9,7 +9,7 @@ from gatewright.errors import GatewrightError
 from gatewright.queue import events as e
 from gatewright.queue.inputs import Tested
 from gatewright.queue.planning import next_group, suspicions
-from gatewright.queue.policy import HoldCode, LeaveCode, QueuePolicy
+from gatewright.queue.policy import HoldReason, LeaveCode, QueuePolicy
 from gatewright.queue.state import UNNAMED, Position, Queue, Result, TestRun, runs_in
 
 
@@ -40,9 +40,9 @@ class QueueDraft:
             self.add(event)
         return legal
 
-    def hold(self, code: HoldCode, detail: str, by: str = "") -> None:
+    def hold(self, reason: HoldReason, detail: str, by: str = "") -> None:
         """Hold the queue; one that is held already keeps its reason."""
-        self.add_legal(e.QueueHeld(code=code, detail=detail, by=by))
+        self.add_legal(e.QueueHeld(reason=reason, detail=detail, by=by))
 
     def record_test(self, item: Tested) -> None:
         """A test ended. A report about another tree or policy, and a pass without a full report, is no result."""
@@ -148,7 +148,8 @@ class QueueDraft:
         if self._may_retest(result.reds + len(named)):
             return self._request_test(front.tree)
         self._fail_front(front)
-        code: LeaveCode = "tests_timed_out" if result.outcome == "timed_out" else "tests_failed"
+        hung = result.outcome == "timed_out"
+        code: LeaveCode = "tests_timed_out" if hung else "tests_failed"
         self.add(e.EntryLeft(run_id=run_id, code=code, tests=tuple(sorted(result.failed - {UNNAMED}))))
         return True
 

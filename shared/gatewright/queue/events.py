@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Sha256, Timestamp
 from gatewright.errors import MalformedError
 from gatewright.queue.composition import footprint_of
-from gatewright.queue.policy import HoldCode, LeaveCode, Outcome
+from gatewright.queue.policy import HoldReason, LeaveCode, Outcome
 from gatewright.queue.state import UNNAMED, Entry, Position, Queue, Queued, Result, TestRun, Tip, runs_in
 
 
@@ -379,7 +379,7 @@ class QueueHeld(QueueEvent, frozen=True):
     """Nothing is composed, tested or landed until it is resumed. ``by``: the person, ``detail``: what happened."""
 
     event_type: ClassVar[str] = "queue_held"
-    code: HoldCode
+    reason: HoldReason
     detail: str = ""
     by: str = ""
 
@@ -387,7 +387,7 @@ class QueueHeld(QueueEvent, frozen=True):
         return "the queue is held already" if queue.held else ""
 
     def apply(self, queue: Queue) -> Queue:
-        return replace(queue, held=self.code)
+        return replace(queue, held=self.reason)
 
 
 class QueueResumed(QueueEvent, frozen=True):

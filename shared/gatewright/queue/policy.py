@@ -25,7 +25,7 @@ LeaveCode = Literal[
     "requeue_exhausted",
 ]
 #: Why an entry leaves without landing.
-HoldCode = Literal["infrastructure", "target_rewritten", "by_person", "repeated_red"]
+HoldReason = Literal["infrastructure", "target_rewritten", "by_person", "repeated_red"]
 #: Why a queue is held: no position is composed, tested or landed until it is resumed.
 Outcome = Literal["passed", "failed", "timed_out", "infrastructure"]
 #: How a test ended. Only a full report that passed is ``passed``. Skipped, cancelled and lost are ``infrastructure``.

@@ -118,10 +118,14 @@ def check_receipt(document: QueueReceipt, facts: LandingFacts, tree_of: TreeOf) 
     )
 
 
+def _receipt_fault(pointer: str, message: str) -> Fault:
+    return Fault(pointer, "receipt_contradicts", message)
+
+
 def _check_place(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]:
     for name in ("repository", "branch", "before", "after"):
         if getattr(document, name) != getattr(facts, name):
-            yield Fault(f"/{name}", "receipt_elsewhere", f"the receipt is about another {name}")
+            yield _receipt_fault(f"/{name}", f"the receipt is about another {name}")
 
 
 def _check_order(document: QueueReceipt) -> Iterator[Fault]:
@@ -132,9 +136,9 @@ def _check_order(document: QueueReceipt) -> Iterator[Fault]:
         earlier = len(position.ahead) - len(seen)
         on_base = position.base == document.before
         if position.number <= number or earlier < 0 or list(position.ahead[earlier:]) != seen or (on_base and earlier):
-            yield Fault(where, "receipt_order", "the position is not on top of those before it")
+            yield _receipt_fault(where, "the position is not on top of those before it")
         if len(position.resolved) != len(position.ahead) or set(position.resolved) - {"landed"}:
-            yield Fault(f"{where}/resolved", "receipt_assumption", "a run that was assumed to land did not")
+            yield _receipt_fault(f"{where}/resolved", "a run that was assumed to land did not")
         seen.extend(position.runs)
         number = position.number
 
@@ -145,22 +149,22 @@ def _check_trees(document: QueueReceipt, facts: LandingFacts, tree_of: TreeOf) -
     for index, position in enumerate(document.positions):
         where = f"/positions/{index}"
         if not position.runs or len(position.commits) != len(position.runs):
-            yield Fault(f"{where}/commits", "receipt_commits", "there is one commit for each run")
+            yield _receipt_fault(f"{where}/commits", "there is one commit for each run")
         for run_id in position.runs:
             if run_id in runs or run_id not in facts.changes:
-                yield Fault(f"{where}/runs", "receipt_run", f"{run_id} is in the receipt twice, or unknown")
+                yield _receipt_fault(f"{where}/runs", f"{run_id} is in the receipt twice, or unknown")
             runs.add(run_id)
             tree = tree_of(tree, facts.changes.get(run_id, ()))
         if tree != position.tree:
-            yield Fault(f"{where}/tree", "receipt_tree", "the changes of the runs give another tree")
+            yield _receipt_fault(f"{where}/tree", "the changes of the runs give another tree")
 
 
 def _check_test(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]:
     last = document.positions[-1] if document.positions else None
     if last is None or not last.commits or Tip(commit=last.commits[-1], tree=last.tree) != document.after:
-        yield Fault("/after", "receipt_tip", "the last position is not what landed")
+        yield _receipt_fault("/after", "the last position is not what landed")
         return
     report = facts.reports.get(last.report_sha256)
     expected = ReportFacts(last.tree, document.policy_sha256, passed=True)
     if last.outcome != "passed" or report != expected:
-        yield Fault("/positions", "receipt_report", "no full report of exactly this tree and policy passed")
+        yield _receipt_fault("/positions", "no full report of exactly this tree and policy passed")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId, Priority, RunId, Timestamp
 from gatewright.queue.composition import Change, Footprint
-from gatewright.queue.policy import HoldCode, LeaveCode, Outcome
+from gatewright.queue.policy import HoldReason, LeaveCode, Outcome
 
 #: Stands for the name of a failed test where a red report has none.
 UNNAMED = "(unnamed)"
@@ -108,7 +108,7 @@ class Queue(Struct, frozen=True):
     #: Tests under way, by tree.
     tests: Mapping[str, TestRun] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
-    held: HoldCode | None = None
+    held: HoldReason | None = None
     #: How each run ended: ``landed``, or the code with which it left.
     ended: Mapping[str, LeaveCode | str] = field(default_factory=dict)
     #: How many positions were formed, tests and pushes requested, and pushes landed so far.
