@@ -78,7 +78,7 @@ def test_altered_bundle_is_told_first(seal: SealRun, make_packet: MakePacket) ->
 
 
 def test_folder_that_tells_no_run_says_so(tmp_path: Path, make_packet: MakePacket) -> None:
-    assert "The run cannot be told from this bundle: there are no events." in make_packet(tmp_path)
+    assert "This bundle does not contain a readable run: there are no events." in make_packet(tmp_path)
 
 
 def test_hostile_words_make_no_markup(
