@@ -62,7 +62,7 @@ class BudgetedRun(SimulatedRun):
             self.under_way.extend(self._work(self.opened, command) for command in transition.commands)
         return transition is not None
 
-    def ended_history(self, task: str, usage: Usage, moment: datetime = NOW) -> bool:
+    def tell(self, task: str, usage: Usage, moment: datetime = NOW) -> bool:
         """A report of usage from a worker at work on ``task`` (``w01``)."""
         report = UsageReport(run_id=RUN_ID, task_id=f"{RUN_ID}.plan.{task}", usage=usage)
         return self.at(moment, UsageReceived("worker", report, "usage"))

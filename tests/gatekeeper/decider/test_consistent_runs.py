@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import AbortRequest, Transition
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.evidence.projection.history import evidence_records
+from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.replayed_run import replay_history
 from gatewright.run.evolve import fold
@@ -60,7 +60,7 @@ SCRIPTS = [
 def contradictions(run: Run | None, transitions: list[Transition]) -> set[tuple[str, str]]:
     assert run is not None
     assert run.ended
-    telling = replay_history(history_of(run, evidence_records(transitions)), b"", {})
+    telling = replay_history(ended_history(run, evidence_records(transitions)), b"", {})
     found = (each for check in CHECKS for each in check(telling))
     return {(each.code, each.message) for each in found if each.code in DECIDED}
 

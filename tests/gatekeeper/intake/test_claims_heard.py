@@ -27,7 +27,7 @@ class Listening:
         self.silent = SilentRuns(BEAT)
         self.listener = ClaimListener(bus, self.silent, self.clock, make_logger(self.log), self.metrics)
         self.listener.look(connected=True)
-        ended_history(self.silent, 0.0, given())
+        tell(self.silent, 0.0, given())
 
     async def hear(self, data: bytes, *, role: str = "worker", token: str | None = None) -> None:
         held = task_token(self.bus, RUN, TASK) if token is None else token
@@ -85,7 +85,7 @@ async def test_a_forged_claim_counts_for_nothing_and_is_told_once_a_look(
 
 
 async def test_a_flood_for_runs_that_are_over_or_never_were_is_remembered_nowhere(listening: Listening) -> None:
-    ended_history(listening.silent, 1.0, ("run_finished", {"status": "ABORTED"}))
+    tell(listening.silent, 1.0, ("run_finished", {"status": "ABORTED"}))
     for number in range(2_000):
         await listening.hear(codec.encode(make_claim(run_id=f"run-{number:010d}")))
         await listening.hear(codec.encode(make_claim()))

@@ -22,9 +22,7 @@ def make_claim(task: str = TASK, role: TaskRole = "worker", **changes: Any) -> S
     return StatusClaim(**{"run_id": RUN, "task_id": task, "role": role, "quiet_seconds": 0, **plain, **changes})
 
 
-def ended_history(
-    runs: SilentRuns, now: float, *events: tuple[str, dict[str, Any]], age: float = 0.0, run_id: str = RUN
-) -> None:
+def tell(runs: SilentRuns, now: float, *events: tuple[str, dict[str, Any]], age: float = 0.0, run_id: str = RUN) -> None:
     said = [{"event_type": name, "ts": "", "payload": payload} for name, payload in events]
     runs.saw(make_entry(json.dumps({"number": 1, "run_id": run_id, "events": said}).encode(), run_id), now, age)
 
@@ -38,7 +36,7 @@ def runs() -> SilentRuns:
     """One task was given out at 100, and claims have been heard since then."""
     made = SilentRuns(BEAT)
     made.hears(100.0)
-    ended_history(made, 100.0, given())
+    tell(made, 100.0, given())
     return made
 
 
@@ -86,7 +84,7 @@ def test_a_claim_of_what_is_not_in_hand_of_that_role_counts_for_nothing(runs: Si
     ids=lambda event: event[0],
 )
 def test_what_is_over_is_not_silent_and_cannot_be_claimed(runs: SilentRuns, event: tuple[str, dict[str, Any]]) -> None:
-    ended_history(runs, 110.0, event)
+    tell(runs, 110.0, event)
     assert not runs.claimed(make_claim(), 111.0)
     assert (runs.silent_since(RUN, 999.0), len(runs), runs.count(999.0)) == (None, 0, 0)
 
@@ -102,14 +100,14 @@ def test_what_is_over_is_not_silent_and_cannot_be_claimed(runs: SilentRuns, even
 )
 def test_every_role_s_answer_ends_its_task(role: TaskRole, event: tuple[str, dict[str, Any]]) -> None:
     runs = SilentRuns(BEAT)
-    ended_history(runs, 0.0, given("t", role))
+    tell(runs, 0.0, given("t", role))
     assert runs.claimed(make_claim("t", role), 1.0)
-    ended_history(runs, 2.0, event)
+    tell(runs, 2.0, event)
     assert len(runs) == 0
 
 
 def test_a_shard_that_waits_for_a_free_process_makes_no_run_silent_whose_others_are_claimed(runs: SilentRuns) -> None:
-    ended_history(runs, 100.0, given("task-2"))
+    tell(runs, 100.0, given("task-2"))
     runs.claimed(make_claim(), 125.0)
     assert runs.silent_since(RUN, 140.0) is None
     assert runs.tasks(RUN, 140.0)["task-2"].silent
@@ -120,7 +118,7 @@ def test_a_shard_that_waits_for_a_free_process_makes_no_run_silent_whose_others_
 def test_a_process_that_has_just_started_holds_nothing_against_a_task() -> None:
     """After `kill -9` of the gatekeeper: the ledger's times are old, and what was claimed meanwhile is lost."""
     runs = SilentRuns(BEAT)
-    ended_history(runs, 1000.0, given(), age=900.0)
+    tell(runs, 1000.0, given(), age=900.0)
     assert runs.silent_since(RUN, 5000.0) is None
     assert math.isnan(runs.count(5000.0))
     runs.hears(5000.0)
@@ -131,14 +129,12 @@ def test_a_process_that_has_just_started_holds_nothing_against_a_task() -> None:
 def test_a_ledger_from_the_future_makes_no_task_claimed_later_than_now() -> None:
     runs = SilentRuns(BEAT)
     runs.hears(0.0)
-    ended_history(runs, 5.0, given(), age=-3600.0)
+    tell(runs, 5.0, given(), age=-3600.0)
     assert runs.silent_since(RUN, 25.1) == 5.0
 
 
 def test_an_entry_that_is_none_is_passed_over(runs: SilentRuns) -> None:
-    ended_history(
-        runs, 110.0, ("task_dispatched", {"task_id": 7}), ("task_finished", {"result": []}), ("task_failed", {"error": {}})
-    )
+    tell(runs, 110.0, ("task_dispatched", {"task_id": 7}), ("task_finished", {"result": []}), ("task_failed", {"error": {}}))
     assert runs.silent_since(RUN, 121.0) == 100.0
 
 
@@ -146,7 +142,7 @@ def test_ten_thousand_runs_are_counted() -> None:
     runs = SilentRuns(BEAT)
     runs.hears(0.0)
     for number in range(10_000):
-        ended_history(runs, 0.0, given(f"t{number}"), run_id=f"run-{number:010d}")
+        tell(runs, 0.0, given(f"t{number}"), run_id=f"run-{number:010d}")
     for number in range(0, 10_000, 2):
         assert runs.claimed(make_claim(f"t{number}", run_id=f"run-{number:010d}"), 15.0)
     assert runs.count(30.0) == 5_000
