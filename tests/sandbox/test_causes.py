@@ -25,7 +25,7 @@ COUNT = "/proc/sys/user/max_user_namespaces"
         ("setpriv: setresuid failed: Operation not permitted", {}, "ordinary user"),
         ("bwrap: Can't make overlay mount on /newroot/workspace with options", {}, "plain workspaces"),
         ("bwrap: Unknown option --disable-userns", {}, "Unknown option"),
-        ("", {}, "said nothing"),
+        ("", {}, "printed no message"),
     ],
 )
 def test_cause_says_what_to_do(said: str, files: dict[str, str], word: str) -> None:

@@ -31,7 +31,7 @@ async def test_runs_that_go_on_stand_above_those_that_have_ended(terminal: Termi
 async def test_an_empty_ledger_teaches_the_next_command(terminal: TerminalBoard) -> None:
     async with terminal.shown() as pilot:
         await until(pilot, lambda: "gatewright run" in words(pilot, "#empty"))
-        for keys, taught in (("n", "gatewright approvals watch"), ("u", "Queues are not known"), ("w", "No task is given out")):
+        for keys, taught in (("n", "gatewright approvals watch"), ("u", "Queues are not known"), ("w", "No task is in")):
             await pilot.press("g", keys)
             await until(pilot, lambda taught=taught: taught in words(pilot, "#empty"))  # type: ignore[misc] # of this turn
         assert cells(pilot) == []

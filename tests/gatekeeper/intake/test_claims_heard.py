@@ -15,7 +15,7 @@ from gatewright.services.gatekeeper.intake.claims import LOOK, ClaimListener
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
-from tests.gatekeeper.projections.test_silent_runs import BEAT, RUN, TASK, given, make_claim
+from tests.gatekeeper.projections.test_silent_runs import BEAT, RUN, TASK, given, make_claim, tell
 from tests.gatekeeper.publishing import HandClock
 
 
