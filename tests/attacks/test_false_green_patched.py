@@ -180,7 +180,7 @@ async def test_an_outcome_that_is_changed_on_its_way_out_is_told(tmp_path: Path,
     broken = {"pricing.py": BROKEN.decode(), "conftest.py": CONFTESTS[trick].decode()}
     patched = (await running.Suite(tmp_path, PYTEST.split(), files | broken, plain_environment()).all()).told.patched
     assert patched == {
-        f"what tests/{test} came to, which failed and was told to have passed": "conftest.py"
+        f"the outcome of tests/{test}, which failed and was reported as passed": "conftest.py"
         for test in ("test_a.py::test_doubles", "test_z.py::test_later")
     }
 

@@ -48,7 +48,7 @@ def test_the_owner_is_asked_at_the_terminal_and_a_yes_lands(stack: Stack, make_p
     terminal.type("y\n")
     assert terminal.end() == 0, terminal.shown
     assert WORKFLOW in landed_files(project, terminal.shown)
-    run_id = terminal.shown.rpartition("gatewright show ")[2].split()[0]
+    run_id = terminal.shown.rpartition("gatewright show ")[2].split()[0].partition("\x1b")[0]
     verified = stack.command("verify", run_id)
     assert verified.returncode == 0
     assert "approved own-ci-files" in verified.stdout

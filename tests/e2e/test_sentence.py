@@ -163,7 +163,7 @@ def test_a_confirmed_sentence_lands_with_three_models_and_its_whole_story(
     assert contract["allowed_paths"] == ["src"]
     assert [name for name in (each["name"] for each in contract["inputs"]["artifacts"]) if name.startswith("proposed by run-")]
     assert thinking.command("verify", str(bundle)).returncode == 0
-    shown_text = thinking.command("show", run_id).stdout
+    shown_text = thinking.command("show", run_id, "--verbose").stdout
     assert "plan-model" in shown_text
     # Every key stayed in the gateways, and every question carried the house's persona and the fence around the repository.
     assert all(KEY not in request.body.decode() for request in provider.requests)

@@ -140,7 +140,7 @@ async def test_an_agent_that_tells_nothing_again_of_its_session_is_said_to_recal
 ) -> None:
     worker = resuming(fixture, tmp_path, ONCE, "mute")
     again = await work(fixture, worker, second(fixture, await work(fixture, worker, first(fixture))))
-    assert "it may recall nothing" in said(fixture, again)
+    assert "it may remember nothing" in said(fixture, again)
 
 
 async def test_a_banner_on_standard_output_does_not_end_a_run(fixture: HandlerFixture, tmp_path: Path) -> None:

@@ -88,16 +88,6 @@ _ROLES = {
     "tests_wrong_image": _ROLE,
     "tests_wrong_tree": _ROLE,
 }
-_TOO_SLOW = "raise the time limit of the tests, or make them faster"
-_MERGE_QUEUE = {
-    "conflict_with_ahead": "order the change again on the new commit: a run ahead of it changed the same paths",
-    "infrastructure": "repair what the message names, then resume the queue",
-    "repeated_red": "check the branch and its tests, then resume the queue",
-    "requeue_exhausted": "order the change again: the branch moved more often than the queue allows",
-    "target_rewritten": "check who rewrote the branch, then resume the queue",
-    "tests_timed_out": _TOO_SLOW,
-    "timed_out": _TOO_SLOW,
-}
 _COMPLETION = {
     "completion_audit_changed": "order the change without audit_only: an audit changes nothing",
     "completion_document_missing": "write the document that the contract requires",
@@ -203,7 +193,6 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "agents.md#failures", _AGENTS),
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
-    *section("failed", "delivery.md#path-conflicts", _MERGE_QUEUE),
     *section("failed", "models.md#answers", _ANSWERS),
     *section("failed", "bundle.md#definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#checks-and-codes", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
