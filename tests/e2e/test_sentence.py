@@ -223,7 +223,7 @@ def write(body: dict[str, Any]) -> Turn:
     """A worker's model: it marks the files of its own shard, wrongly until a round was refused."""
     order = str(body["messages"][-1]["content"])
     mark = "edited = True" if "was refused" in order else "changed = True"
-    names = [name for name in ("a", "b") if f"- src/{name}.py\n" in order]
+    names = [name for name in ("a", "b") if f"- `src/{name}.py`\n" in order]
     assert len(names) == 1, "a shard is told its own files alone"
     return Say(f"Update file `src/{names[0]}.py`:\n```python\n{names[0]} = 1\n{mark}\n```\n")
 
@@ -287,7 +287,7 @@ def test_prompts_show_prints_the_very_bytes_that_were_sent(thinking: Stack, proj
         assert {"system": made["system"], "user": made["user"]} == sent
     read = thinking.command("prompts", "show", "worker", "--contract", str(bundle / "contract.json"), cwd=project)
     assert read.returncode == 0
-    assert "## Files in Scope" in read.stdout
+    assert "# Paths\n" in read.stdout
     missing = thinking.command("prompts", "show", "reviewer", "--contract", str(bundle / "contract.json"), cwd=project)
     assert (missing.returncode, "--patch FILE" in missing.stderr) == (2, True)
 
