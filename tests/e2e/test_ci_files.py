@@ -76,3 +76,15 @@ def test_without_a_terminal_the_run_waits_for_the_command_that_it_prints(stack: 
         assert stack.command("approvals", "approve", words).returncode == 0
         assert process.wait(PATIENCE) == 0
     assert WORKFLOW in landed_files(project, log.read_text())
+
+
+def test_a_script_without_a_stack_is_refused_at_once(stack: Stack, make_project: MakeProject) -> None:
+    project = make_project()
+    argv = [sys.executable, "-m", "gatewright.app.cli.main", *order(project)]
+    home = {"GATEWRIGHT_HOME": str(project.parent / "own-home")}
+    done = subprocess.run(
+        argv, cwd=project, env=stack.environment | home, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert "path_protected" in done.stdout
+    assert not (project.parent / "own-home" / "own-policies").exists()

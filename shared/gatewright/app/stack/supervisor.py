@@ -69,6 +69,8 @@ class StackOptions:
     shared: bool = False
     grace: float = 3.0
     adopt: bool = False
+    #: Whether the owner of the home is asked about CI files where no policies are named (``own_policies``).
+    owner_rule: bool = True
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = SERVICES
@@ -165,7 +167,7 @@ class Supervisor:
             from gatewright.bus.jetstream.setup import ensure_topology
 
             check_room(self.options.home)
-            if not self._policies:
+            if not self._policies and self.options.owner_rule:
                 key = self.options.base_environment.get(_KEY, "")
                 self._policies = str(write_own_policies(self.options.home, Path(key) if key else home_key(self.options.home)))
             identities.make(
@@ -349,8 +351,9 @@ class Supervisor:
             "GATEWRIGHT_HOME": str(options.home),
             _ENVIRONMENTS: os.pathsep.join(self.environments),
             _OFFERS: str(self._offers),
-            _POLICIES: self._policies,
         }
+        if self._policies:
+            environment[_POLICIES] = self._policies
         if not options.shared:
             # A single run is too short to read metrics.
             environment["GATEWRIGHT_METRICS_PORT"] = "-1"

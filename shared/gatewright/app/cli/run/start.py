@@ -44,6 +44,7 @@ from gatewright.errors import GatewrightError, MalformedError
 from gatewright.order_form.run_options import RunOptions, order_rows
 from gatewright.order_form.words import command_line
 from gatewright.reasons import RetryOffer, offers_for
+from gatewright.resources import policy_directory
 from gatewright.view.retry import retry_label, retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
@@ -121,6 +122,7 @@ async def _run_once(
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
         ahead=ahead,
+        owner_rule=_is_at_terminal(),
     )
     # What plays recorded calls is for this run alone.
     minutes, announced = linger if cassette is None else 0.0, list[str]()
@@ -184,7 +186,13 @@ async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandCo
 
 def _policies_ahead(place: CommandContext) -> Path:
     """The folder of the policies that a stack of the home will have. Raises ConfigurationError."""
-    return settings.load().policies or write_own_policies(place.home, place.key)
+    own = write_own_policies(place.home, place.key) if _is_at_terminal() else policy_directory()
+    return settings.load().policies or own
+
+
+def _is_at_terminal() -> bool:
+    """Whether the owner of the home can be asked here: a run of a script would wait for a day."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _openings(error: GatewrightError) -> tuple[str, ...]:
