@@ -85,4 +85,4 @@ def test_what_a_person_says_to_a_models_question_is_what_the_next_round_goes_by(
     assert verified.returncode == 0, verified.stdout
     again = stack.process("replay", "--reexecute", run.sealed.location)
     assert again.returncode != 0
-    assert "what people answered" in again.stdout + again.stderr
+    assert "people's answers" in again.stdout + again.stderr

@@ -24,7 +24,8 @@ MODES_RULE = "file_modes"
 #: Reason for refusing a change of CI files, and how to request approval for it.
 UNASKED = (
     "CI files change only with a person's approval, and no approval rule about this repository names the class ci; "
-    'have the operator add one to approval_rules.json: "reason": "protected_class", "classes": ["ci"]'
+    'have the operator add one to approval_rules.json ("reason": "protected_class", "classes": ["ci"]), '
+    "or run it at a terminal on a stack of your own"
 )
 LIMIT_RULE = "protected_paths.limits"
 #: Kinds of change with a rule of their own, in report order.
