@@ -1,4 +1,4 @@
-"""What programs reached by HTTP have in common: the token in a file, and which addresses they may have. They speak no TLS."""
+"""Common parts of HTTP servers: the token in a file, and their permitted addresses. These servers have no TLS."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Protocol
 
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 
-#: Characters of a token: 32 of hexadecimal digits are 128 bits.
+#: Minimum characters of a token: 32 hexadecimal digits are 128 bits.
 _SHORTEST_TOKEN = 32
-#: Connections that wait to be accepted, as uvicorn has it.
+#: Connections that wait to be accepted; the default of uvicorn.
 _BACKLOG = 2048
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``. Raises ConfigurationError."""
+    """Parse ``HOST:PORT`` into host and port. Raises ConfigurationError."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
         raise ConfigurationError(f"{text} is no address: 127.0.0.1:8765, for instance", code="configuration_invalid")
@@ -27,7 +27,7 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises UnavailableError (``address_unavailable``)."""
+    """Return a listening socket. Raises UnavailableError (``address_unavailable``)."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -37,12 +37,12 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this host alone."""
+    """Return whether an address can be reached only from this host."""
     return host in _LOOPBACK
 
 
 def read_private_text(file: Path) -> str:
-    """The text of a file that other accounts of this host may not read: 4,096 characters. Raises ConfigurationError."""
+    """Read a file that other accounts of this host may not read, up to 4,096 characters. Raises ConfigurationError."""
     try:
         with file.open(encoding="ascii") as opened:
             facts = os.fstat(opened.fileno())
@@ -55,16 +55,16 @@ def read_private_text(file: Path) -> str:
 
 
 def is_open_to_others(mode: int, owner: int, account: int) -> bool:
-    """Whether a file may be read or changed by more than ``account``.
+    """Return whether accounts other than ``account`` may read or change a file.
 
-    A Secret of a cluster belongs to root, and is read by the group of the pod alone.
+    A Secret of a cluster belongs to root, and only the group of the pod may read it.
     """
     theirs = stat.S_IRWXG | stat.S_IRWXO
     return bool(mode & (theirs & ~stat.S_IRGRP if owner == 0 and account != 0 else theirs))
 
 
 def read_token(file: Path) -> str:
-    """The token in a file that other accounts of this host may not read. Raises ConfigurationError."""
+    """Read a token from a file that other accounts of this host may not read. Raises ConfigurationError."""
     token = read_private_text(file)
     if len(token) < _SHORTEST_TOKEN or not token.isalnum():
         words = f"{file} holds no token: {_SHORTEST_TOKEN} letters and digits or more, for instance of `openssl rand -hex 32`"
@@ -73,7 +73,7 @@ def read_token(file: Path) -> str:
 
 
 def check_address(host: str, *, behind_proxy: bool) -> None:
-    """Raises ConfigurationError for an address that others reach, where no proxy is said to speak TLS for it."""
+    """Raise ConfigurationError for an address that others can reach, unless a proxy provides TLS for it."""
     if host not in _LOOPBACK and not behind_proxy:
         words = (
             f"{host} can be reached by others, and this server speaks no TLS: put a proxy that does before it (--behind-proxy)"
@@ -82,13 +82,13 @@ def check_address(host: str, *, behind_proxy: bool) -> None:
 
 
 class StreamedBody(Protocol):
-    """A request whose body comes in parts."""
+    """A request whose body arrives in parts."""
 
     def stream(self) -> AsyncIterator[bytes]: ...
 
 
 async def read_body(request: StreamedBody, most: int) -> bytes:
-    """The body of a request of no more than ``most`` bytes. Raises MalformedError for a longer one, without reading it."""
+    """Read a body of at most ``most`` bytes. Raises MalformedError for a longer one, without reading all of it."""
     body = bytearray()
     async for part in request.stream():
         body += part

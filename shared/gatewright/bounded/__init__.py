@@ -1,1 +1,1 @@
-"""Judgements over what strangers wrote, each within a time and a memory: in a child process that is killed beyond them."""
+"""Evaluation of untrusted input within limits of time and memory, in a child process that is killed beyond them."""

@@ -1,8 +1,8 @@
-"""The child: answers one question after the other, from standard input to standard output, until that is closed.
+"""The child process: answers one question after the other from standard input until that is closed.
 
     python -m gatewright.bounded MODULE:FUNCTION BYTES
 
-FUNCTION takes bytes and gives bytes. Whatever it raises ends the process; the caller starts another one.
+FUNCTION takes bytes and returns bytes. Any exception ends the process; the caller starts another one.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from importlib import import_module
 
 from gatewright.bounded.frames import read_frame, write_frame
 
-#: The exit code of a child that needed more memory than it may have.
+#: Exit code of a child that exceeded its memory limit.
 OUT_OF_MEMORY = 3
 _PR_SET_PDEATHSIG = 1
 
 
 def main(function: str, memory: int) -> int:
-    """Serve ``function`` within ``memory`` bytes; the exit code."""
+    """Serve ``function`` within ``memory`` bytes; return the exit code."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     module, _, name = function.partition(":")
-    # Nothing of what is imported is garbage.
+    # Nothing that was imported is garbage.
     gc.disable()
     judge = getattr(import_module(module), name)
     gc.freeze()
     gc.enable()
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed by mistake is no answer
+    os.dup2(2, 1)  # stray output is no answer
     try:
         while (question := read_frame(sys.stdin.buffer)) is not None:
             write_frame(answers, judge(question))
     except MemoryError:
         return OUT_OF_MEMORY
     except BrokenPipeError:
-        return 0  # the asker is gone
+        return 0  # the parent is gone
     return 0
 
 

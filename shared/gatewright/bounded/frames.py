@@ -1,4 +1,4 @@
-"""Bytes between the two processes: eight bytes that say how many follow, then these."""
+"""Frames between the two processes: a length of eight bytes, then the data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _HEAD = 8
 
 
 def write_frame(stream: IO[bytes], data: bytes) -> None:
-    """Raises BrokenPipeError when the other side is gone."""
+    """Write a frame. Raises BrokenPipeError when the other side is gone."""
     stream.write(len(data).to_bytes(_HEAD, "big"))
     stream.write(data)
     stream.flush()
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
-    """The next frame; None when the other side is gone, in the middle of one too."""
+    """Return the next frame; None when the other side is gone, also in the middle of a frame."""
     head = stream.read(_HEAD)
     if len(head) < _HEAD:
         return None

@@ -1,7 +1,7 @@
-"""Asks a pure function of bytes in a child process, and kills the child when it takes too long or is wanted no more.
+"""Evaluation of a pure function of bytes in a child process, which is killed on a timeout or when the caller is cancelled.
 
-A child serves many questions, one at a time, so that its start is paid once; one that was killed is replaced. The interpreter
-lock, the event loop and the memory of the process that asks stay its own whatever the question holds.
+A child serves many questions, one at a time, to pay its start only once. A killed child is replaced. No question can block the
+interpreter lock or the event loop of the caller, or use up its memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BeyondLimitError(DeniedError):
 
 @dataclass(frozen=True)
 class ProcessBounds:
-    """``seconds`` for one question; ``memory``: bytes of address space of the child."""
+    """Limits of a child. ``seconds``: time for one question. ``memory``: bytes of address space."""
 
     seconds: float
     memory: int = 4 << 30
@@ -36,22 +36,24 @@ class ProcessBounds:
 
 @dataclass(frozen=True)
 class BoundedJudge:
-    """``function``: ``module:name`` of what is asked. Any number of questions at a time, each with a child of its own."""
+    """Runs ``function`` (``module:name``) in children. Any number of questions at a time, with one child each."""
 
     function: str
     bounds: ProcessBounds
     _idle: list[_Child] = field(default_factory=list)
 
     def prepare(self) -> None:
-        """Start a child where none is idle: it loads what it needs while the question is being made."""
+        """Start a child unless one is idle, so that it imports what it needs while the question is prepared."""
         self._idle[:] = [child for child in self._idle if child.alive]
         if not self._idle:
             self._idle.append(_Child(self.function, self.bounds.memory))
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer. When the caller is cancelled the child is killed at once.
+        """Answer a question. When the caller is cancelled, the child is killed immediately.
 
-        Raises BeyondLimitError, and GatewrightError (``judgement_failed``) for a defect of ours.
+        Raises:
+            BeyondLimitError: the question exceeds the limit of time or memory.
+            GatewrightError: ``judgement_failed``, a defect of this package.
         """
         self.prepare()
         child = self._idle.pop()
@@ -65,16 +67,16 @@ class BoundedJudge:
             if not asking.done():
                 child.kill()
                 with contextlib.suppress(GatewrightError):
-                    await asking  # the thread sees the pipe end, right away
+                    await asking  # the thread sees the end of the pipe immediately
         self._idle.append(child)
         return answer
 
 
 class _Child:
-    """One process. It ends with its parent, and when nothing refers to it any more."""
+    """One child process. It ends with its parent, and when it is no longer referenced."""
 
     def __init__(self, function: str, memory: int) -> None:
-        # Where modules and libraries are found, and nothing else: no seed, no setting, no token is in its environment.
+        # Only search paths of modules and libraries: no seed, setting or token is in the child's environment.
         modules = os.pathsep.join(path for path in sys.path if path)
         environment = {"PYTHONPATH": modules, "PYTHONDONTWRITEBYTECODE": "1", **loader_variables()}
         self._process = subprocess.Popen(
@@ -91,7 +93,7 @@ class _Child:
         return self._process.poll() is None
 
     def ask(self, question: bytes) -> bytes:
-        """Blocks. Raises BeyondLimitError when memory was not enough, GatewrightError when it ended otherwise."""
+        """Answer a question; blocks. Raises BeyondLimitError when memory ran out, else GatewrightError when the child ended."""
         questions, answers = self._process.stdin, self._process.stdout
         assert questions is not None  # noqa: S101 - both are pipes, see above
         assert answers is not None  # noqa: S101
@@ -102,7 +104,7 @@ class _Child:
             return answer
         code = self._process.wait()
         self._end()
-        if code == OUT_OF_MEMORY or code < 0:  # a signal: the kernel had no more memory, or we had enough of it
+        if code == OUT_OF_MEMORY or code < 0:  # killed by a signal: the kernel is out of memory, or the parent killed it
             raise BeyondLimitError("not judged within the memory that a judgement may take")
         raise GatewrightError(f"a judgement ended its process with {code}; its words are in the log", code="judgement_failed")
 

@@ -131,7 +131,7 @@ def _take(told: Told, record: Record) -> None:
             name = one_line(record.id)
             if name in told.outcomes:
                 told.duplicates.add(name)
-            # A reported failure is final, whatever is reported later.
+            # A reported failure is final: later reports do not change it.
             if told.outcomes.get(name) != "failed":
                 told.outcomes[name] = record.outcome
         case "loaded":

@@ -22,7 +22,7 @@ def _import_library() -> None:
     """Import GitPython, which tries a program that the environment may name, with our git. GitError (``git_missing``)."""
     before, os.environ[_PROGRAM] = os.environ.get(_PROGRAM), executable("git")
     try:
-        import git  # noqa: F401  # the import is what is wanted
+        import git  # noqa: F401  # imported only to check that it loads
     except ImportError as error:
         raise GitError(f"GitPython cannot be loaded: {error}") from error
     finally:

@@ -31,9 +31,12 @@ def broken_by_calls(
 ) -> tuple[str, ...]:
     """Return descriptions of the faults in a task's records; None: it has none. ``usage`` is a worker's report.
 
-    1. a worker that reported bytes has records  2. they are readable  3. an answered call was sent somewhere, and a
-    replayed one was not  4. without an approval nothing was sent to hosts of others; with one each body went by its manifest,
-    to one of its destinations  5. no more bytes than permitted, and no more than reported.
+    1. A worker that reported bytes has records.
+    2. They are readable.
+    3. An answered call was sent somewhere, and a replayed one was not.
+    4. Without an approval nothing was sent to hosts of others. With one, each body complied with its manifest, and was sent to
+       one of its destinations.
+    5. No more bytes were sent than permitted, and no more than reported.
     """
     if records is None:  # 1
         reported = usage.sent_bytes if usage is not None else 0

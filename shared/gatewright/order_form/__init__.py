@@ -1,1 +1,1 @@
-"""The order form: one table of the options of an order, for command line, live page, tool of hosts and retry line."""
+"""The order form: one table of options for the command line, the live page, the tool of hosts and retry lines."""

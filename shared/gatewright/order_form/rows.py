@@ -1,7 +1,7 @@
-"""What a row of the table of options holds. Bounds, choices and defaults of a field come from the schema of its document.
+"""The rows of the table of options. Bounds, choices and defaults of a field come from the schema of its document.
 
-The schemas are generated from the structs (``gatewright.contracts.schema_files``). They are read here as files, so that the
-help of the command line needs no struct.
+The schemas are generated from the structs (``gatewright.contracts.schema_files``). This module reads the schema files, so that
+the help of the command line imports no struct.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, Final
 
 from gatewright.resources import schema_directory
 
-#: The document that an order is.
+#: Schema of an order.
 REQUEST: Final = "run_request.v1.json"
-#: The least amount above a bound that is itself excluded: durations are read to the millisecond.
+#: Distance between an exclusive bound and the least valid value: durations have millisecond precision.
 _STEP: Final = 0.001
-#: The metadata key of a field of a table.
+#: Metadata key of a field of a table.
 _ROW: Final = "row"
 
 
 class Kind(StrEnum):
-    """What a value is, and how often the option may be given."""
+    """The kind of a value, and whether the option is repeatable."""
 
     TEXT = "text"
     TEXTS = "texts"
@@ -42,12 +42,12 @@ class Kind(StrEnum):
 
     @property
     def many(self) -> bool:
-        """Whether the option is repeatable."""
+        """Return whether the option is repeatable."""
         return self in {Kind.TEXTS, Kind.CHOICES, Kind.FILES}
 
 
 class Panel(StrEnum):
-    """The groups of the help, in its order."""
+    """The groups of the help, in order."""
 
     CHANGE = "Change"
     SCOPE = "Scope"
@@ -59,7 +59,7 @@ class Panel(StrEnum):
 
 
 class Section(StrEnum):
-    """The parts of the form of the live page, in its order."""
+    """The sections of the form of the live page, in order."""
 
     ORDER = "order"
     REFS = "refs"
@@ -73,8 +73,8 @@ class Section(StrEnum):
 class FormField:
     """A field of the form of the live page.
 
-    ``required``: the sentence that asks for it. ``list``: id of the list of known values. ``maker``: the way to make the change
-    that the field belongs to.
+    ``required``: message for a missing value. ``list``: id of the list of known values. ``maker``: way to make the change that
+    the field belongs to.
     """
 
     section: Section
@@ -90,7 +90,8 @@ class FormField:
 class ToolArgument:
     """An argument of the tool ``submit_run`` of hosts.
 
-    ``most``: characters of a text, entries of a list. ``description``: where the help of the command line speaks of a terminal.
+    ``most``: maximum characters of a text, or entries of a list. ``description``: set where the help of the command line is
+    about a terminal.
     """
 
     most: int
@@ -100,9 +101,9 @@ class ToolArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the schema of the document says about a field. ``default``: None where it has none.
+    """Constraints of a field in the schema of the document. ``default`` is None where the schema has none.
 
-    Of a list ``least`` and ``most`` are numbers of entries, ``choices`` and ``pattern`` those of an entry.
+    For a list, ``least`` and ``most`` limit the number of entries; ``choices`` and ``pattern`` apply to each entry.
     """
 
     least: int | float | None = None
@@ -116,11 +117,11 @@ class Bounds:
 class Row:
     """One option of an order.
 
-    ``flags``: the first one is written in retry lines; none for an argument. ``pointer``: the field of the document in dotted
-    form; empty where the option is no field of its own. ``key``: its name in the form and the tool; by default the pointer.
-    ``own_bounds``: set only where the document has no such field. ``read``: from a value of the command line to the option's.
-    ``note``: what the help shows as the default. ``repeated``: whether a retry line has it. ``first_screen``: whether
-    ``run --help`` shows it; ``run --help-all`` shows all rows.
+    ``flags``: spellings; retry lines use the first one. An argument has none. ``pointer``: field of the document in dotted
+    form; empty where the option is not itself a field. ``key``: name in the form and the tool; by default the pointer.
+    ``own_bounds``: set only where the document has no such field. ``read``: converts a command line value to the option's
+    value. ``note``: default as shown in the help. ``repeated``: whether retry lines include the option. ``first_screen``:
+    whether ``run --help`` shows it; ``run --help-all`` shows all rows.
     """
 
     name: str
@@ -142,20 +143,24 @@ class Row:
 
     @property
     def flag(self) -> str:
-        """The option as retry lines spell it; empty for an argument."""
+        """Return the option as retry lines spell it; empty for an argument."""
         return self.flags[0].partition("/")[0] if self.flags else ""
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds of its own, or those of the field of the document."""
+        """Return the row's own bounds, or those of the document's field."""
         return self.own_bounds or (bounds_of(self.pointer) if self.pointer else Bounds())
 
 
 def option(*flags: str, kind: Kind, pointer: str = "", default: Any = None, **more: Any) -> Any:
-    """The field of a table's dataclass that is this row: ``allow: tuple[str, ...] = option("--allow", kind=Kind.TEXTS, ...)``.
+    """Define a row as a dataclass field: ``allow: tuple[str, ...] = option("--allow", kind=Kind.TEXTS, ...)``.
 
-    ``more`` are further fields of ``Row``. Without a ``default`` the option has that of the document; where that has none, an
-    empty tuple, False, or None.
+    Args:
+        flags: spellings on the command line; none for an argument.
+        kind: kind of the value.
+        pointer: field of the document in dotted form.
+        default: by default that of the document, or else an empty tuple, False or None.
+        more: further fields of ``Row``.
     """
     if default is None and pointer and not kind.many:
         default = bounds_of(pointer).default
@@ -166,16 +171,20 @@ def option(*flags: str, kind: Kind, pointer: str = "", default: Any = None, **mo
 
 
 def rows_of(table: type) -> tuple[Row, ...]:
-    """The rows of a table, in its order; fields that are no options are left out."""
+    """Return the rows of a table, in order. Fields that are not options are skipped."""
     rows = [(field.name, field.metadata[_ROW]) for field in dataclasses.fields(table) if _ROW in field.metadata]
     return tuple(Row(name=name, **{"key": row["pointer"], **row}) for name, row in rows)
 
 
 @cache
 def bounds_of(pointer: str) -> Bounds:
-    """What the schema of a run request says about the field at ``pointer``, ``budget.tokens`` for instance.
+    """Return the constraints that the schema of a run request has for a field.
 
-    Raises KeyError for a field that the document has not.
+    Args:
+        pointer: field in dotted form, such as ``budget.tokens``.
+
+    Raises:
+        KeyError: the document has no such field.
     """
     node = _resolved(_schema(REQUEST), REQUEST)
     for name in pointer.split("."):
@@ -201,7 +210,7 @@ def _schema(file: str) -> Mapping[str, Any]:
 
 
 def _resolved(node: Mapping[str, Any], home: str) -> tuple[Mapping[str, Any], str]:
-    """The node that a reference names, and the file that it stands in."""
+    """Follow a reference; return the node and the file that contains it."""
     while "$ref" in node:
         file, _, place = str(node["$ref"]).partition("#")
         home = file or home

@@ -1,8 +1,8 @@
-"""The table of the options of an order. Each field is one row; all that knows an option is derived from it.
+"""The table of the options of an order. Each field is one row; every other description of an option derives from it.
 
-An option is added by one row here, and by its use: a field with a ``pointer`` is placed in the request as it is, any other
-one is read in ``gatewright.app.cli.run.request``. The help is at most 12 words, without a period. The command line adds
-"(repeatable)".
+To add an option, add a row here and use it. A field with a ``pointer`` is copied into the request.
+``gatewright.app.cli.run.request`` reads every other field. A help text has at most 12 words and no period. The command line
+adds "(repeatable)".
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from gatewright.reasons import RetryOffer
 if TYPE_CHECKING:
     from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, PolicyPack, Priority
 
-#: ``--agent any``, and a candidate of this name: the first agent of agents.json that the worker has.
+#: ``--agent any``, or a candidate of this name: the first agent of agents.json that the worker has.
 ANY_AGENT = "any"
-#: Most worker processes of a stack.
+#: Maximum worker processes of a stack.
 MOST_WORKERS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of ``gatewright run`` as they were given, unchecked."""
+    """The options of ``gatewright run`` as given, not yet validated."""
 
     request: str = option(
         kind=Kind.TEXT,
@@ -106,7 +106,7 @@ class RunOptions:
         first_screen=True,
         pointer="scope.allow_protected_paths",
     )
-    #: Those of ``allow`` that the pm proposed: what a person did not name opens no test.
+    #: Paths of ``allow`` that the pm proposed. A proposed path never allows changes of tests.
     proposed: tuple[str, ...] = ()
     allow_dependencies: bool = option(
         RetryOffer.DEPENDENCIES,
@@ -217,7 +217,7 @@ class RunOptions:
         help="Generated file that git ignores and commands need, such as _version.py",
         panel=Panel.TESTS,
     )
-    #: Path and content of files that are provided and lie in no checkout.
+    #: Path and content of provided files that exist in no checkout.
     written: tuple[tuple[str, bytes], ...] = ()
     mount: tuple[str, ...] = option(
         "--mount",
@@ -432,27 +432,29 @@ class RunOptions:
 
 @cache
 def order_rows() -> tuple[Row, ...]:
-    """The rows of the table, in its order."""
+    """Return the rows of the table, in order."""
     return rows_of(RunOptions)
 
 
 @cache
 def row(name: str) -> Row:
-    """The row of the field ``name``. Raises KeyError."""
+    """Return the row of the field ``name``. Raises KeyError."""
     return {each.name: each for each in order_rows()}[name]
 
 
 def values_below(options: RunOptions, parent: str) -> dict[str, Any]:
-    """What the options say about the fields directly below ``parent`` of the document: ``budget`` gives wall_sec, tokens, ...
+    """Return the options for the fields directly below ``parent``, for the constructor of its struct.
 
-    ``parent`` is empty for the document itself. For the constructor of the struct that has these fields.
+    Args:
+        options: the options as given.
+        parent: field in dotted form, empty for the document itself. ``budget`` gives wall_sec, tokens, ...
     """
     below = {each.pointer.rpartition("."): getattr(options, each.name) for each in order_rows() if each.pointer}
     return {place[2]: value for place, value in below.items() if place[0] == parent}
 
 
 def options_from(given: dict[str, Any]) -> RunOptions:
-    """The options from the values that a command line parser has for each row."""
+    """Build the options from the values that a command line parser has for each row."""
     return RunOptions(**{each.name: _option_value(each, given[each.name]) for each in order_rows()})
 
 

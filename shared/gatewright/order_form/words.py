@@ -1,4 +1,4 @@
-"""The options of an order in words: as a command to paste, and in the place of a contract's fields."""
+"""Options as text: a command to paste, and option names in place of the fields of a contract."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import cache
 from gatewright.order_form.rows import Kind
 from gatewright.order_form.run_options import RunOptions, order_rows
 
-#: The part of a contract that gates name in their refusals.
+#: The part of a contract that refusals of gates name.
 _SCOPE = "scope."
 
 
 def command_line(options: RunOptions) -> tuple[str, ...]:
-    """``gatewright run`` with exactly what was given; what has its default is left out.
+    """Format the ``gatewright run`` command with the options as given, without those that have their default.
 
-    A request that looks like an option comes last, behind ``--``.
+    A request that looks like an option is placed last, after ``--``.
     """
     first, last = ([options.request], []) if options.request else ([], [])
     if options.request.startswith("-"):
@@ -35,12 +35,12 @@ def _option_words(flag: str, value: object) -> Iterator[str]:
         return
     for each in value if isinstance(value, tuple) else (value,):
         word = str(int(each)) if isinstance(each, float) and each.is_integer() else str(each)
-        # A value that begins with a dash is taken for an option unless it is joined to its own.
+        # A value that begins with a dash is parsed as an option unless it is joined to its own option.
         yield from (f"{flag}={word}",) if word.startswith("-") and word != "-" else (flag, word)
 
 
 def in_options(text: str) -> str:
-    """What a gate said, with the options of the command line in the place of a contract's fields."""
+    """Replace the fields of a contract in a gate's message with options of the command line."""
     for field, flag in _fields_of_scope():
         text = field.sub(flag, text)
     return text
@@ -48,7 +48,7 @@ def in_options(text: str) -> str:
 
 @cache
 def _fields_of_scope() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """What a contract calls each field of its scope, and what replaces it; the longer ones first."""
+    """Return pattern and replacement for each field of the scope, longer fields first."""
     rows = sorted((row for row in order_rows() if row.pointer.startswith(_SCOPE)), key=lambda row: -len(row.pointer))
     return tuple(
         # A kind of change follows its field: `scope.allow: symlink`.
@@ -60,5 +60,5 @@ def _fields_of_scope() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def flags_without_value() -> frozenset[str]:
-    """The options that stand alone. The word after any other option is its value."""
+    """Return the options without a value. The word after any other option is its value."""
     return frozenset(row.flag for row in order_rows() if row.kind in {Kind.FLAG, Kind.SWITCH})

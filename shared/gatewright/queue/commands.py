@@ -1,4 +1,4 @@
-"""What the gatekeeper has to do now, as a function of the queue: the same queue gives the same commands with the same ids."""
+"""The commands that the gatekeeper has to carry out now. The same queue gives the same commands with the same ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gatewright.queue.state import Entry, Queue, Tip, runs_in
 
 @dataclass(frozen=True, slots=True)
 class Compose:
-    """Put the changes of ``entries`` on top of ``onto``, one commit each; answer ``PositionComposed`` or ``ConflictFound``."""
+    """Put the changes of ``entries`` on top of ``onto``, one commit each. Reply ``PositionComposed`` or ``ConflictFound``."""
 
     command_id: str
     position: int
@@ -20,9 +20,9 @@ class Compose:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Run the standing commands, and the acceptance commands of ``runs``, on ``tree``, and answer ``Tested``.
+    """Run the standing commands, and the acceptance commands of ``runs``, on ``tree``. Reply ``Tested``.
 
-    ``runs`` are all that it holds on top of the base; none where the base itself is tested. ``timeout_s`` are seconds.
+    ``runs``: every run that the tree has on top of the base; empty for the base itself. ``timeout_s`` is in seconds.
     """
 
     __test__ = False
@@ -40,7 +40,7 @@ class Test:
 class Land:
     """Move the branch from ``before`` to ``after`` by compare-and-swap.
 
-    Answer ``Landed``, ``LandingRefused``, or ``BaseMoved`` where the branch stands elsewhere.
+    Reply ``Landed``, ``LandingRefused``, or ``BaseMoved`` where the branch points elsewhere.
     """
 
     command_id: str
@@ -54,9 +54,10 @@ Command = Compose | Test | Land
 
 
 def commands(queue: Queue, policy: QueuePolicy) -> tuple[Command, ...]:
-    """What to do now. A command that was carried out before, by its ``command_id``, is to be answered again, not repeated.
+    """Return the commands to carry out now.
 
-    What a held queue began before is finished: tests under way, and a push.
+    A command whose ``command_id`` was carried out before gets its reply again, and is not repeated. A held queue still finishes
+    the tests and the push under way.
     """
     due: list[Command] = []
     landing = queue.until(queue.landing)

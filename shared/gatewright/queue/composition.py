@@ -1,4 +1,4 @@
-"""Put the change of a run on top of a tree, path by path: without renames, without merging text.
+"""Composition of a run's change with a tree, path by path: without renames, without merging text.
 
 ``git merge-tree`` moves an edit into a folder that another run renamed, outside the paths of the run. Here a run's commit
 changes paths of the run and nothing else, by construction.
@@ -13,14 +13,14 @@ from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId
 
 
 class Blob(Document, frozen=True):
-    """What a path holds: ``mode`` is six octal digits, ``object_id`` a blob, or a commit where the mode is ``160000``."""
+    """The content of a path. ``mode``: six octal digits. ``object_id``: a blob, or a commit for mode ``160000``."""
 
     mode: NonEmpty
     object_id: ObjectId
 
 
 class Change(Document, frozen=True):
-    """What a run makes of one path. None: the path is absent. A rename is a deletion and an addition."""
+    """The change of one path by a run. None: the path is absent. A rename is a deletion and an addition."""
 
     path: NonEmpty
     old: Blob | None = None
@@ -29,9 +29,9 @@ class Change(Document, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What to write on top of a tree; None deletes the path.
+    """The blobs to write on top of a tree; None deletes the path.
 
-    ``unchanged``: every pair of old and new blob of the run is written as the run has it. Approvals carry over only then.
+    ``unchanged``: every old and new blob of the run is the same as in the run itself. Only then do approvals carry over.
     """
 
     writes: Mapping[str, Blob | None]
@@ -47,13 +47,13 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The paths that a change touches, and the folders that they lie in."""
+    """The paths that a change touches, and the folders above them."""
 
     paths: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
 
     def overlaps(self, other: Footprint) -> bool:
-        """Whether both touch a path, or one touches a folder in which the other touches something."""
+        """Return whether both touch the same path, or one touches a folder above a path of the other."""
         apart = self.paths.isdisjoint(other.paths) and self.paths.isdisjoint(other.folders)
         return not (apart and self.folders.isdisjoint(other.paths))
 
@@ -62,13 +62,13 @@ class Footprint:
 
 
 def footprint_of(changes: Iterable[Change]) -> Footprint:
-    """The footprint of a change."""
+    """Return the footprint of a change."""
     paths = frozenset(change.path for change in changes)
     return Footprint(paths, frozenset(folder for path in paths for folder in folders_of(path)))
 
 
 def folders_of(path: str) -> Iterator[str]:
-    """``a`` and ``a/b`` of ``a/b/c``."""
+    """Yield the folders above a path: ``a`` and ``a/b`` for ``a/b/c``."""
     end = path.find("/")
     while end > 0:
         yield path[:end]
@@ -78,10 +78,14 @@ def folders_of(path: str) -> Iterator[str]:
 def compose(current: Mapping[str, Blob | None], changes: Iterable[Change]) -> Composition | Conflict:
     """Put ``changes`` on top of a tree.
 
-    ``current`` holds what the tree has at every path of ``changes``, at every folder above one (a file there is in the way),
-    and below one (for a path that becomes a file); a path that is left out is absent. A path that holds the run's old blob
-    becomes the new one. A path that holds the new blob stays. Any other path is a conflict, and so is a file where a folder
-    is needed, or a folder where a file is.
+    1. A path that holds the run's old blob gets the new one.
+    2. A path that already holds the new blob stays.
+    3. Any other path is a conflict. A file in place of a needed folder is one, too, and so is the opposite.
+
+    Args:
+        current: the tree at every path of ``changes``, at every folder above one, and below one (for a path that becomes a
+            file). An omitted path is absent.
+        changes: the changes of the run.
     """
     changes = tuple(changes)
     writes: dict[str, Blob | None] = {}
@@ -104,7 +108,7 @@ def compose(current: Mapping[str, Blob | None], changes: Iterable[Change]) -> Co
 
 
 def conflict_with(ahead: Mapping[str, Blob | None], changes: Iterable[Change]) -> tuple[str, ...]:
-    """The paths at which ``changes`` do not fit what the runs ahead write, whatever the base has elsewhere."""
+    """Return the paths at which ``changes`` conflict with the writes of the runs ahead, independent of the base."""
     changes = tuple(changes)
     own = footprint_of(changes)
     near = {path: ahead[path] for path in own.paths | own.folders if path in ahead}

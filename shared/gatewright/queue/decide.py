@@ -1,6 +1,6 @@
-"""``decide(queue, input, policy, now) -> events``: the one place where it is settled what a queue becomes.
+"""The decider of a queue: ``decide(queue, input, policy, now) -> events``. Every change of a queue is decided here.
 
-Pure: no clock, no bus, no git. An input that does not count (a duplicate, an answer about what is gone) gives no events.
+Pure: no clock, no bus, no git. An ignored input (a duplicate, or an answer about something that is gone) gives no events.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from gatewright.queue.state import Entry, Queue, Tip, runs_in
 
 
 def decide(queue: Queue | None, item: Input, policy: QueuePolicy, now: datetime) -> tuple[e.QueueEvent, ...]:
-    """The events that ``item`` leads to; none when it does not count.
+    """Return the events that ``item`` leads to; none where it is ignored.
 
-    ``policy`` is the one in force. The events of one answer are appended together, on condition that the stream still ends
-    where ``queue`` was read. Raises IllegalQueueEventError for a defect of the decider; nothing is to be recorded then.
+    The events of one answer are appended together, on condition that ``queue`` reflects the whole stream.
+
+    Args:
+        queue: state of the queue; None before its first event.
+        item: the input.
+        policy: the policy in force.
+        now: current time.
+
+    Raises:
+        IllegalQueueEventError: a defect of the decider. Record nothing then.
     """
     if queue is None:
         return (_create(item, policy),) if isinstance(item, Create) else ()
@@ -66,7 +74,7 @@ def _create(item: Create, policy: QueuePolicy) -> e.QueueCreated:
 
 
 def _enqueue(draft: QueueDraft, entry: Entry) -> None:
-    """Place an entry in the lane that the policy gives it: no publisher raises its own lane."""
+    """Place an entry in the lane that the policy permits. A publisher cannot raise its own lane."""
     policy = draft.policy
     entry = replace(entry, lane=policy.lane_of(entry.publisher, entry.asked))
     enqueued = e.EntryEnqueued(entry=entry, ahead_of=place_of(draft.queue, entry, policy))
@@ -75,13 +83,13 @@ def _enqueue(draft: QueueDraft, entry: Entry) -> None:
 
 
 def _landing_tip(queue: Queue) -> Tip:
-    """Where the branch is after the push that may be under way."""
+    """Return the tip of the branch after the push that may be under way."""
     last = queue.until(queue.landing)[-1]
     return Tip(commit=last.commits[-1], tree=last.tree)
 
 
 def _record_landing(draft: QueueDraft) -> None:
-    """The branch moved: those that do not fit what landed leave."""
+    """Record a landing. Entries that conflict with it leave."""
     queue = draft.queue
     after = _landing_tip(queue)
     runs = tuple(runs_in(queue.until(queue.landing)))
@@ -100,7 +108,7 @@ def _record_landing(draft: QueueDraft) -> None:
 
 
 def _follow(draft: QueueDraft, event: e.QueueEvent) -> None:
-    """What an observation leads to at once: a branch that is missing, denied or rewritten is for a person."""
+    """Add the consequences of an observation. A missing, denied or rewritten branch holds the queue for a person."""
     match event:
         case e.LandingRefused(code="missing"):
             for run_id in draft.queue.entries:

@@ -1,4 +1,4 @@
-"""The events of one answer while they are written, and what follows from a queue by itself."""
+"""The draft of one answer: its events so far, and the consequences that follow without further input."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gatewright.queue.state import UNNAMED, Position, Queue, Result, TestRun, ru
 
 
 class IllegalQueueEventError(GatewrightError):
-    """The decider was about to append an event that the event's own rule forbids."""
+    """The decider tried to append an event that the event's own rule forbids."""
 
 
 class QueueDraft:
-    """The events of one answer, and the queue as it is after them."""
+    """The events of one answer, and the queue after them."""
 
     def __init__(self, queue: Queue, policy: QueuePolicy, now: datetime) -> None:
         self.queue = queue
@@ -27,25 +27,32 @@ class QueueDraft:
         self._now = now
 
     def add(self, event: e.QueueEvent) -> None:
-        """One more event. Raises IllegalQueueEventError where it may not follow: a defect of the decider."""
+        """Add an event.
+
+        Raises:
+            IllegalQueueEventError: the event may not follow; a defect of the decider.
+        """
         if why := event.may_follow(self.queue):
             raise IllegalQueueEventError(f"the queue of {self.queue.branch} refuses {event.event_type}: {why}")
         self.events.append(event)
         self.queue = event.apply(self.queue)
 
     def add_legal(self, event: e.QueueEvent) -> bool:
-        """One more event, if what it is about still exists; whether it was added."""
+        """Add an event if it is legal, and return whether it was added."""
         legal = not event.may_follow(self.queue)
         if legal:
             self.add(event)
         return legal
 
     def hold(self, reason: HoldReason, detail: str, by: str = "") -> None:
-        """Hold the queue; one that is held already keeps its reason."""
+        """Hold the queue. A queue that is already held keeps its reason."""
         self.add_legal(e.QueueHeld(reason=reason, detail=detail, by=by))
 
     def record_test(self, item: Tested) -> None:
-        """A test ended. A report about another tree or policy, and a pass without a full report, is no result."""
+        """Record the end of a test.
+
+        A report about another tree or policy is no result, and neither is a pass without a full report.
+        """
         queue = self.queue
         test = queue.test_of(item.number)
         if test is None:
@@ -72,14 +79,14 @@ class QueueDraft:
             self._record_flake(test.tree, test.tree, known)
 
     def record_lost_tests(self) -> None:
-        """Tests whose report is overdue are lost; that evicts nothing."""
+        """Record tests with an overdue report as lost. A lost test evicts no entry."""
         due = self._now - timedelta(seconds=self.policy.timeouts.report_s)
         for test in tuple(self.queue.tests.values()):
             if datetime.fromisoformat(test.at) <= due:
                 self._record_lost(test)
 
     def settle(self) -> None:
-        """Add what follows by itself, until nothing does: landings, verdicts on red positions, new positions, tests."""
+        """Add consequences until there are no more: landings, verdicts on red positions, new positions, tests."""
         while not self.queue.held and (
             self._request_landing() or self._judge_front() or self._plan_position() or self._request_next_test()
         ):
@@ -99,7 +106,7 @@ class QueueDraft:
         return True
 
     def _request_landing(self) -> bool:
-        """Land the furthest green position. A red one ahead of it bars the way, unless the policy accepts its flake."""
+        """Land the furthest green position. A red position ahead of it blocks it, unless the policy accepts its flake."""
         furthest = 0
         for position in self.queue.line if not self.queue.landing else ():
             result = self.queue.results.get(position.tree)
@@ -112,9 +119,9 @@ class QueueDraft:
         return bool(furthest)
 
     def _judge_front(self) -> bool:
-        """Draw the consequence of a red first position, once no test behind it is under way.
+        """Act on a red first position, once no test behind it is under way.
 
-        A green position behind it shows a flake. A position of several entries is split.
+        A green position behind it shows that the result is a flake. A position of several entries is split.
         """
         queue = self.queue
         front = queue.line[0] if queue.line and not queue.landing else None
@@ -130,7 +137,7 @@ class QueueDraft:
         return self._fail_front(front) if len(front.runs) > 1 else self._judge_single(front, result)
 
     def _judge_single(self, front: Position, result: Result) -> bool:
-        """A single entry is red. It leaves if the base is green without it and enough reports name its failure."""
+        """Evict a single red entry if the base is green without it and enough reports name its failure."""
         queue = self.queue
         base = queue.results.get(queue.base.tree)
         doubted = queue.red_entries >= self.policy.hold.red_entries
@@ -162,7 +169,7 @@ class QueueDraft:
         return True
 
     def _plan_position(self) -> bool:
-        """Add a position while the window has room. Nothing is added behind a red position, or behind a suspect."""
+        """Add a position if the window permits one more. Nothing is added behind a red position, or behind a suspect."""
         queue = self.queue
         red = any(each.tree in queue.results and not queue.results[each.tree].green for each in queue.line)
         if len(queue.line) >= queue.window or red or (queue.line and suspicions(queue)):
@@ -174,7 +181,7 @@ class QueueDraft:
         return bool(runs)
 
     def _request_next_test(self) -> bool:
-        """Test the first tree of the line of which nothing is known, unless something ahead of it is red."""
+        """Test the first tree of the line without a result, unless a position ahead of it is red."""
         queue = self.queue
         for position in queue.line:
             result = queue.results.get(position.tree)

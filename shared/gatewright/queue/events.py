@@ -1,7 +1,7 @@
 """The events of a queue, one class each: its fields, when it is legal, what it changes.
 
-The decider appends only an event to which ``may_follow`` has no objection. ``evolve`` does not ask it: a stream that an older
-version wrote stays readable.
+The decider appends only events that ``may_follow`` permits. ``evolve`` does not check that, so streams of older versions stay
+readable.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ from gatewright.queue.state import UNNAMED, Entry, Position, Queue, Queued, Resu
 class QueueEvent(Document, frozen=True):
     """One event of a queue: its fields, when it is legal (``may_follow``), and what it changes (``apply``)."""
 
-    #: The event's name on the wire.
+    #: Name of the event on the wire.
     event_type: ClassVar[str]
 
     def may_follow(self, queue: Queue) -> str:
-        """Why this event is illegal for ``queue`` as it stands; empty when it is legal."""
+        """Return why this event is illegal for ``queue`` now; empty when it is legal."""
         del queue
         return ""
 
     def apply(self, queue: Queue) -> Queue:
-        """The queue after this event. Raises MalformedError (``bad_event``) when it names what the queue does not have."""
+        """Return the queue after this event.
+
+        Raises:
+            MalformedError: ``bad_event``, the event names something that the queue does not have.
+        """
         raise NotImplementedError
 
 
@@ -50,12 +54,15 @@ class QueueCreated(QueueEvent, frozen=True):
         raise MalformedError(f"{queue.branch} is created once", code="bad_event")
 
     def begin(self) -> Queue:
-        """The queue as it begins."""
+        """Return the new queue."""
         return Queue(self.repository, self.branch, self.policy_sha256, self.base, self.window)
 
 
 class EntryEnqueued(QueueEvent, frozen=True):
-    """``ahead_of``: the run before which it is placed; empty for the end. The entries that it goes ahead of are overtaken."""
+    """An entry was added. ``ahead_of``: the run that it is placed before, empty for the end.
+
+    The entries that it is placed before are overtaken.
+    """
 
     event_type: ClassVar[str] = "entry_enqueued"
     entry: Entry
@@ -78,7 +85,7 @@ class EntryEnqueued(QueueEvent, frozen=True):
 
 
 class EntryMoved(QueueEvent, frozen=True):
-    """A person moved an entry: before the run ``ahead_of``, or to the end. Positions that are not landing are formed anew."""
+    """A person moved an entry: before the run ``ahead_of``, or to the end. Positions that are not landing are formed again."""
 
     event_type: ClassVar[str] = "entry_moved"
     run_id: RunId
@@ -100,10 +107,10 @@ class EntryMoved(QueueEvent, frozen=True):
 
 
 class EntryLeft(QueueEvent, frozen=True):
-    """An entry ended without landing. Positions with it, and those behind them, are formed anew.
+    """An entry ended without landing. Positions with it, and those behind them, are formed again.
 
-    ``tests``: the failed tests of ``tests_failed``. ``against`` and ``paths``: the run and the paths of
-    ``conflict_with_ahead``; the run is empty where the branch had them from elsewhere. ``by``: the person who removed it.
+    ``tests``: failed tests of the reason ``tests_failed``. ``against`` and ``paths``: run and paths of ``conflict_with_ahead``;
+    the run is empty where the conflict is with another change of the branch. ``by``: the person who removed the entry.
     """
 
     event_type: ClassVar[str] = "entry_left"
@@ -121,7 +128,7 @@ class EntryLeft(QueueEvent, frozen=True):
 
     @property
     def red(self) -> bool:
-        """Whether the entry left because of its tests."""
+        """Return whether the entry left because of its tests."""
         return self.code in {"tests_failed", "tests_timed_out"}
 
     def apply(self, queue: Queue) -> Queue:
@@ -134,7 +141,7 @@ class EntryLeft(QueueEvent, frozen=True):
         return after.with_line(queue.line[:kept])
 
     def _without(self, result: Result) -> Result:
-        """A result's hints without this entry; the tests that it failed were its own."""
+        """Remove this entry, and the tests that it failed, from the hints of a result."""
         if self.run_id not in result.runs:
             return result
         own = {*self.tests, UNNAMED} if self.red else set()
@@ -142,7 +149,7 @@ class EntryLeft(QueueEvent, frozen=True):
 
 
 class PositionPlanned(QueueEvent, frozen=True):
-    """``runs`` are to be composed on top of ``ahead``, the runs of the positions ahead, which are assumed to land."""
+    """A position is to be composed of ``runs``, on top of ``ahead``: the runs ahead, which are assumed to land."""
 
     event_type: ClassVar[str] = "position_planned"
     number: Positive
@@ -165,7 +172,7 @@ class PositionPlanned(QueueEvent, frozen=True):
 
 
 class PositionComposed(QueueEvent, frozen=True):
-    """``tree`` is the position's, ``commits`` are one for each of its runs, in order; the last one has that tree."""
+    """A position has a tree, and one commit for each of its runs, in order. The last commit has that tree."""
 
     event_type: ClassVar[str] = "position_composed"
     number: Positive
@@ -209,7 +216,7 @@ class TestRequested(QueueEvent, frozen=True):
 
 
 class TestReported(QueueEvent, frozen=True):
-    """How a test ended. ``failed`` are the names of failed tests, ``report_sha256`` is the digest of the full report."""
+    """A test ended. ``failed``: names of the failed tests. ``report_sha256``: digest of the full report."""
 
     __test__ = False
     event_type: ClassVar[str] = "test_reported"
@@ -263,7 +270,7 @@ class FlakeRecorded(QueueEvent, frozen=True):
 
 
 class PositionFailed(QueueEvent, frozen=True):
-    """The red result of the first position counts: it is formed anew, and so are those behind it, in a smaller window."""
+    """The red result of the first position is final. It and the positions behind it are formed again, in a smaller window."""
 
     event_type: ClassVar[str] = "position_failed"
     number: Positive
@@ -331,7 +338,7 @@ class PositionLanded(QueueEvent, frozen=True):
 
 
 def _without_landed(queue: Queue, landed: Iterable[str]) -> dict[str, Queued]:
-    """The other entries; those ahead of landed ones were overtaken."""
+    """Return the other entries. Entries ahead of a landed one are marked as overtaken."""
     entries = dict(queue.entries)
     behind = set(landed)
     for run_id, each in queue.entries.items():
@@ -360,7 +367,10 @@ class LandingRefused(QueueEvent, frozen=True):
 
 
 class BaseMoved(QueueEvent, frozen=True):
-    """The branch was moved by others, from ``before`` to ``after``, which ``descends`` from it or not. All is formed anew."""
+    """The branch was moved outside the queue from ``before`` to ``after``. All positions are formed again.
+
+    ``descends``: whether ``after`` descends from ``before``.
+    """
 
     event_type: ClassVar[str] = "base_moved"
     before: ObjectId
@@ -376,7 +386,7 @@ class BaseMoved(QueueEvent, frozen=True):
 
 
 class QueueHeld(QueueEvent, frozen=True):
-    """Nothing is composed, tested or landed until it is resumed. ``by``: the person, ``detail``: what happened."""
+    """Nothing is composed, tested or landed until the queue is resumed. ``by``: the person. ``detail``: what happened."""
 
     event_type: ClassVar[str] = "queue_held"
     reason: HoldReason
@@ -391,7 +401,7 @@ class QueueHeld(QueueEvent, frozen=True):
 
 
 class QueueResumed(QueueEvent, frozen=True):
-    """A person resumed it. A base that was red is tested again."""
+    """A person resumed the queue. A red base is tested again."""
 
     event_type: ClassVar[str] = "queue_resumed"
     by: NonEmpty
@@ -406,7 +416,7 @@ class QueueResumed(QueueEvent, frozen=True):
 
 
 class PolicyChanged(QueueEvent, frozen=True):
-    """Another policy is in force: what was tested before does not count, and all is formed anew."""
+    """The policy changed. Earlier test results no longer apply, and all positions are formed again."""
 
     event_type: ClassVar[str] = "policy_changed"
     policy_sha256: Sha256
@@ -420,7 +430,7 @@ class PolicyChanged(QueueEvent, frozen=True):
         return changed.with_line(())
 
 
-#: Name on the wire -> class.
+#: Event class by name on the wire.
 EVENTS: dict[str, type[QueueEvent]] = {
     kind.event_type: kind
     for kind in (
@@ -446,7 +456,11 @@ EVENTS: dict[str, type[QueueEvent]] = {
 
 
 def evolve(queue: Queue | None, event: QueueEvent) -> Queue:
-    """The queue after one more event. Raises MalformedError (``bad_event``) for an event that cannot be applied."""
+    """Return the queue after one more event.
+
+    Raises:
+        MalformedError: ``bad_event``, the event cannot be applied.
+    """
     if queue is not None:
         return event.apply(queue)
     if not isinstance(event, QueueCreated):
@@ -455,7 +469,7 @@ def evolve(queue: Queue | None, event: QueueEvent) -> Queue:
 
 
 def fold(events: Iterable[QueueEvent], queue: Queue | None = None) -> Queue | None:
-    """The queue that a sequence of events adds up to; None for none."""
+    """Fold events into a queue; None without events."""
     for event in events:
         queue = evolve(queue, event)
     return queue

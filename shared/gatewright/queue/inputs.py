@@ -1,7 +1,7 @@
-"""What can move a queue. An observation or a wish that needs no judgement is the event itself: it is appended if it may follow.
+"""The inputs of a queue. An observation or request that needs no decision is itself an event, appended if it may follow.
 
 The gatekeeper repeats ``PolicyChanged`` while the digests differ, and ``EntryLeft`` while the run is queued. A push that may be
-under way cannot be called back, so both are ignored until it has ended.
+under way cannot be revoked, so both are ignored until it has ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gatewright.queue.state import Entry, Tip
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There is to be a queue for this branch, which stands at ``base``."""
+    """Create a queue for this branch, whose tip is ``base``."""
 
     repository: str
     branch: str
@@ -34,17 +34,17 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Enqueue:
-    """A run passed all its gates. The policy decides which lane its entry gets, at most the one that was ``asked`` for."""
+    """A run passed all its gates. The policy chooses the lane of its entry, which is never faster than ``asked``."""
 
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictFound:
-    """A run of a position does not fit the tree below it at ``paths``.
+    """A run of a position conflicts with the tree below it at ``paths``.
 
-    A conflict with a run ahead is found before a position is formed, so this one is with the base: it stays whatever becomes
-    of the runs ahead.
+    Conflicts with runs ahead are found before a position is formed. So this one is with the base, and remains if the runs ahead
+    leave.
     """
 
     position: int
@@ -54,9 +54,9 @@ class ConflictFound:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """How test ``number`` ended, as its report says: which tree and which policy it is about, and which tests failed.
+    """Test ``number`` ended. The fields are those of its report: tree, policy and failed tests.
 
-    Whatever is not a report (skipped, cancelled, lost) has the outcome ``infrastructure``.
+    A test without a report (skipped, cancelled, lost) has the outcome ``infrastructure``.
     """
 
     __test__ = False
@@ -79,9 +79,9 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Some time has passed."""
+    """Time has passed."""
 
 
-#: Inputs that are events: people remove, move, hold and resume; the gatekeeper composed, was refused, saw the branch move.
+#: Inputs that are events: actions of people (remove, move, hold, resume) and reports of the gatekeeper.
 Observed = EntryLeft | EntryMoved | QueueHeld | QueueResumed | PositionComposed | LandingRefused | BaseMoved | PolicyChanged
 Input = Create | Enqueue | ConflictFound | Tested | Landed | Tick | Observed

@@ -1,4 +1,4 @@
-"""Where an entry is placed, and which entries form the next position."""
+"""Placement of an entry in the queue, and choice of the entries of the next position."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gatewright.queue.state import UNNAMED, Entry, Queue, Queued, runs_in
 
 
 def place_of(queue: Queue, entry: Entry, policy: QueuePolicy) -> str:
-    """The run before which ``entry`` is placed; empty for the end.
+    """Return the run that ``entry`` is placed before; empty for the end.
 
-    It goes ahead of slower lanes, and of the entries with which another publisher exceeds its share of the window. It
-    never goes ahead of an entry in a position, or of one that was overtaken as often as the policy permits.
+    An entry is placed before slower lanes, and before entries with which another publisher exceeds its share of the window. It
+    is never placed before an entry in a position, or before one that was overtaken as often as the policy permits.
     """
     planned = set(runs_in(queue.line))
     share = max(1, int(policy.publisher_share * queue.window * policy.batch_size))
@@ -37,7 +37,7 @@ def place_of(queue: Queue, entry: Entry, policy: QueuePolicy) -> str:
 
 
 def next_group(queue: Queue, policy: QueuePolicy) -> tuple[str, ...]:
-    """The runs of the next position, in order; empty while nothing can be added.
+    """Return the runs of the next position, in order; empty while none can be added.
 
     They are neighbours with disjoint paths. Where reports of red trees name suspects, half of the suspects of each failed test
     are left for later, so that one test halves all of them. A group whose tree is known to be red is halved.
@@ -55,11 +55,11 @@ def next_group(queue: Queue, policy: QueuePolicy) -> tuple[str, ...]:
 
 
 def suspicions(queue: Queue) -> list[tuple[str, ...]]:
-    """For each failed test of a red tree the queued runs that may have broken it, in order.
+    """Return the suspects of each failed test of a red tree: the queued runs that may have broken it, in order.
 
-    They are in every tree in which the test failed, and in none in which it did not. These are hints for what to test next,
-    where each failure has a name of its own: two runs that break a test together are in none of them, and a test that failed
-    for a run that left before points to none.
+    Suspects are in every tree in which the test failed, and in none in which it did not fail. They only choose what to test
+    next, and assume that each failure has one cause. Two runs that break a test only together are not found, and neither is a
+    run that has left.
     """
     known = [result for result in queue.results.values() if result.runs]
     complete = [result for result in known if UNNAMED not in result.names]
@@ -74,9 +74,9 @@ def suspicions(queue: Queue) -> list[tuple[str, ...]]:
 
 
 def conflicts_after_landing(queue: Queue, landed: Sequence[Queued]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The entries that do not fit what has just ``landed``: run, the last landed run in its way, and the paths.
+    """Return the entries that conflict with ``landed``: run, last landed run in conflict, and the paths.
 
-    An entry behind another one with the same paths is not among them: it may fit once that one has landed.
+    An entry behind another one with the same paths is not included, since it may fit once that one has landed.
     """
     found = []
     writes = {change.path: change.new for each in landed for change in each.entry.changes}
@@ -94,10 +94,10 @@ def conflicts_after_landing(queue: Queue, landed: Sequence[Queued]) -> list[tupl
 
 
 def _neighbours(queue: Queue, policy: QueuePolicy) -> list[str]:
-    """The first entries outside the line with disjoint paths that fit the line.
+    """Return the first entries outside the line with disjoint paths that fit the line.
 
-    An entry that conflicts with what is ahead waits until that has landed or left, and so does whatever shares its paths. An
-    entry that fits only on top of one of the group begins the next position.
+    An entry that conflicts with one ahead waits until that one has landed or left. So does every entry that shares its paths.
+    An entry that fits only on top of one of the group begins the next position.
     """
     taken = dict.fromkeys(runs_in(queue.line))
     writes = {change.path: change.new for run_id in taken for change in queue.entries[run_id].entry.changes}
@@ -121,9 +121,9 @@ def _neighbours(queue: Queue, policy: QueuePolicy) -> list[str]:
 
 
 def _with_half_of_suspects(queue: Queue, group: list[str]) -> list[str]:
-    """``group`` without the later half of the suspects of each failed test.
+    """Return ``group`` without the later half of the suspects of each failed test.
 
-    Where only suspects are left, or the first one was left for later before, the first is alone.
+    The first run stays alone if the group has only suspects, or if that run was left for later before.
     """
     later: set[str] = set()
     for suspects in suspicions(queue):
@@ -135,7 +135,7 @@ def _with_half_of_suspects(queue: Queue, group: list[str]) -> list[str]:
 
 
 def _smallest_red(queue: Queue, group: Sequence[str]) -> list[str]:
-    """The runs of ``group`` that are, on top of the line, the smallest set known to be red; empty where none is."""
+    """Return the smallest subset of ``group`` known to be red on top of the line; empty where there is none."""
     ahead = set(runs_in(queue.line))
     known = (result.runs for result in queue.results.values() if result.names)
     inside = ([run_id for run_id in group if run_id in runs] for runs in known if runs <= ahead.union(group))
@@ -143,7 +143,7 @@ def _smallest_red(queue: Queue, group: Sequence[str]) -> list[str]:
 
 
 def _within_overtaking(queue: Queue, policy: QueuePolicy, group: Iterable[str]) -> list[str]:
-    """The first of ``group`` that may land before the entries ahead of them that do not land with them."""
+    """Return the first runs of ``group`` that may overtake the entries ahead of them outside the group."""
     wanted, taken = set(group), set(runs_in(queue.line))
     kept: list[str] = []
     landing, most = 0, len(queue.entries)

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from gatewright.contracts.vocabulary import Count, Document, NonEmpty, Positive, Priority
 
-#: The lanes, the fastest first.
+#: The lanes, fastest first.
 LANES: tuple[Priority, ...] = get_args(Priority)
 LeaveCode = Literal[
     "tests_failed",
@@ -24,17 +24,17 @@ LeaveCode = Literal[
     "budget_exceeded",
     "requeue_exhausted",
 ]
-#: Why an entry leaves without landing.
+#: Reasons for which an entry leaves without landing.
 HoldReason = Literal["infrastructure", "target_rewritten", "by_person", "repeated_red"]
-#: Why a queue is held: no position is composed, tested or landed until it is resumed.
+#: Reasons for a hold. No position is composed, tested or landed until the queue is resumed.
 Outcome = Literal["passed", "failed", "timed_out", "infrastructure"]
-#: How a test ended. Only a full report that passed is ``passed``. Skipped, cancelled and lost are ``infrastructure``.
+#: Outcomes of a test. ``passed`` needs a full report. ``infrastructure``: skipped, cancelled or lost.
 
 WindowSize = Annotated[int, Meta(ge=1, le=16)]
 
 
 class Window(Document, frozen=True):
-    """How many positions are under way at once: one more after each landing, half as many after a red position."""
+    """The maximum number of positions under way: one more after each landing, half as many after a red position."""
 
     start: WindowSize = 4
     least: WindowSize = 1
@@ -42,10 +42,10 @@ class Window(Document, frozen=True):
 
 
 class HoldConditions(Document, frozen=True):
-    """When the queue is held by itself.
+    """Conditions that hold the queue automatically.
 
-    ``lost_tests``: after so many tests in a row without a report. ``red_entries``: after so many entries in a row that were red
-    the base is tested again, and the queue is held if that is red.
+    ``lost_tests``: maximum consecutive tests without a report. ``red_entries``: after so many consecutive red entries, the base
+    is tested again, and the queue is held if the base is red.
     """
 
     lost_tests: Positive = 2
@@ -53,41 +53,41 @@ class HoldConditions(Document, frozen=True):
 
 
 class Timeouts(Document, frozen=True):
-    """``test_s``: seconds for the commands of one test. ``report_s``: after so many seconds a test without a report is lost."""
+    """Time limits in seconds. ``test_s``: commands of one test. ``report_s``: wait for a report, until the test is lost."""
 
     test_s: Positive = 1800
     report_s: Positive = 3600
 
 
 class QueuePolicy(Document, frozen=True):
-    """What an operator sets for the queue of a branch."""
+    """The operator's settings for the queue of a branch."""
 
     standing_commands: tuple[tuple[NonEmpty, ...], ...] = ()
-    """What must succeed on every position, beside the acceptance commands of its runs."""
+    """Commands that must succeed on every position, in addition to the acceptance commands of its runs."""
     window: Window = Window()
     batch_size: Annotated[int, Meta(ge=1, le=64)] = 8
-    """The most entries of one position."""
+    """Maximum entries of a position."""
     lanes: Mapping[str, Priority] = field(default_factory=dict)
-    """The fastest lane that a publisher may ask for; ``normal`` where it is not named."""
+    """Fastest lane that a publisher may request; ``normal`` for others."""
     overtaken_at_most: Count = 64
-    """How many entries may land before one that was enqueued earlier."""
+    """Maximum entries that may land before one that was enqueued earlier."""
     publisher_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
-    """The part of the window that one publisher fills while others wait."""
+    """Share of the window that one publisher may fill while others wait."""
     requeues: Count = 2
-    """How often a change may be queued again after it left."""
+    """Maximum requeues of a change that left."""
     flaky: Literal["retest", "accept_successor"] = "retest"
-    """What follows when a green position contains a red one: test the red one again, or land the green one."""
+    """Action when a green position contains a red one: test the red one again, or land the green one."""
     red_reports: Positive = 2
-    """How many reports must name a failure of a run before it leaves; its tree is tested again for the missing ones."""
+    """Number of reports that must name a failure of a run before it leaves. Missing reports come from new tests of its tree."""
     text_merges: Literal["refuse"] = "refuse"
-    """Two runs that change one file from the same blob are a conflict."""
+    """Treat two runs that change one file from the same blob as a conflict."""
     timeouts: Timeouts = Timeouts()
     hold: HoldConditions = HoldConditions()
 
     def lane_of(self, publisher: str, asked: Priority) -> Priority:
-        """The lane that an entry gets: the one asked for, or the fastest that its publisher may use."""
+        """Return the lane of an entry: the requested one, or the fastest that its publisher may use."""
         return max(asked, self.lanes.get(publisher, "normal"), key=LANES.index)
 
     def window_after(self, window: int, *, landed: bool) -> int:
-        """The window after a landing, or after a red position."""
+        """Return the window after a landing, or after a red position."""
         return min(window + 1, self.window.most) if landed else max(window // 2, self.window.least)

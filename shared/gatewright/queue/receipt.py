@@ -1,4 +1,4 @@
-"""The receipt of a landing, and its check: anyone derives order and trees again from the changes of the runs."""
+"""The receipt of a landing, and its check, which derives order and trees again from the changes of the runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gatewright.queue.composition import Change
 from gatewright.queue.policy import Outcome
 from gatewright.queue.state import Position, Queue, Tip
 
-#: The tree of a tree and changes on top of it; empty where they conflict.
+#: Computes the tree of a base tree with changes on top; empty on a conflict.
 TreeOf = Callable[[str, Sequence[Change]], str]
 
 
 class ReceiptPosition(Document, frozen=True):
     """A position as it landed.
 
-    It was formed on ``base``, with the assumption that the runs ``ahead`` land; ``resolved`` is what became of each of them.
-    ``outcome`` is ``untested`` where no test of this tree had ended; the last position of a receipt has ``passed``.
+    It was formed on ``base``, with the assumption that the runs ``ahead`` land. ``resolved``: how each of them ended.
+    ``outcome`` is ``untested`` where no test of this tree had ended. The last position of a receipt has ``passed``.
     """
 
     number: Positive
@@ -35,7 +35,7 @@ class ReceiptPosition(Document, frozen=True):
 
 
 class QueueReceipt(Document, frozen=True):
-    """What one push of a queue landed. ``landing`` counts the pushes of the queue from 1."""
+    """The result of one push of a queue. ``landing``: number of the push in this queue, from 1."""
 
     repository: NonEmpty
     branch: NonEmpty
@@ -48,7 +48,7 @@ class QueueReceipt(Document, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """What a test report that was read says: its tree, the policy it was made under, whether it is full and passed."""
+    """Facts of a test report: tree, policy, completeness and outcome."""
 
     tree: str
     policy_sha256: str
@@ -57,7 +57,7 @@ class ReportFacts:
 
 @dataclass(frozen=True, slots=True)
 class LandingFacts:
-    """What the checker knows by itself: where the branch was and is, what each run changes, and the reports by digest."""
+    """The checker's own facts: branch before and after, the changes of each run, and the reports by digest."""
 
     repository: str
     branch: str
@@ -68,9 +68,10 @@ class LandingFacts:
 
 
 def receipt(queue: Queue, number: int) -> QueueReceipt:
-    """The receipt of the position of that number, from the queue in which it is landing.
+    """Return the receipt of a position, from the queue in which it is landing.
 
-    Raises MalformedError (``bad_event``) for a position that is not landing.
+    Raises:
+        MalformedError: ``bad_event``, the position is not landing.
     """
     landing = queue.until(number)
     if not landing or queue.landing != number:
@@ -103,7 +104,7 @@ def _receipt_position(queue: Queue, position: Position) -> ReceiptPosition:
 
 
 def check_receipt(document: QueueReceipt, facts: LandingFacts, tree_of: TreeOf) -> tuple[Fault, ...]:
-    """What is wrong with a receipt; nothing when it proves the landing.
+    """Return the faults of a receipt; none when it proves the landing.
 
     1. It is about this repository and branch, and about this move of the branch.
     2. Its positions are in order, each on top of the ones before it, with every assumption resolved as landed.

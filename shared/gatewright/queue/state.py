@@ -1,4 +1,4 @@
-"""The state of a queue: what its events so far add up to. Immutable; only events make the next state (``evolve``)."""
+"""The state of a queue: the fold of its events so far. Immutable; only events make the next state (``evolve``)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId,
 from gatewright.queue.composition import Change, Footprint
 from gatewright.queue.policy import HoldReason, LeaveCode, Outcome
 
-#: Stands for the name of a failed test where a red report has none.
+#: Placeholder for the name of a failed test where a red report names none.
 UNNAMED = "(unnamed)"
-#: What is kept of trees whose runs have all landed or left: a queue of the same changes finds them again.
+#: Maximum results kept for trees whose runs have all landed or left. A queue of the same changes reuses them.
 _REMEMBERED_TREES = 256
 
 
@@ -27,7 +27,7 @@ class Tip(Document, frozen=True):
 class Entry(Document, frozen=True):
     """A run that is to land. ``requeues``: how often its change was queued before, in earlier runs.
 
-    ``asked`` is the lane that was asked for, ``lane`` the one that the policy gives. ``base`` is what the run was tested on.
+    ``asked``: the requested lane. ``lane``: the lane that the policy permits. ``base``: the base that the run was tested on.
     """
 
     run_id: RunId
@@ -41,7 +41,7 @@ class Entry(Document, frozen=True):
 
 
 class Queued(Struct, frozen=True):
-    """An entry in the queue. ``overtaken``: how many entries that were enqueued later went ahead of it."""
+    """An entry in the queue. ``overtaken``: number of later entries that were placed before it."""
 
     entry: Entry
     footprint: Footprint
@@ -51,8 +51,8 @@ class Queued(Struct, frozen=True):
 class Position(Struct, frozen=True):
     """A candidate position: ``runs`` on top of ``ahead``, which are on top of ``base``.
 
-    ``ahead`` are the runs that were assumed to land when it was formed. ``tree`` and ``commits``, one for each of ``runs``,
-    are empty until it is composed.
+    ``ahead``: runs that were assumed to land when it was formed. ``tree``, and ``commits`` with one commit for each run, are
+    empty until it is composed.
     """
 
     number: int
@@ -74,10 +74,10 @@ class TestRun(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What is known of a tree. ``reds`` counts its red reports; ``flaky``: it was red, and something green shows a flake.
+    """The test results of a tree. ``reds``: number of red reports. ``flaky``: a green report shows that a red one was a flake.
 
-    ``runs`` are the queued runs that it holds on top of the base, and ``names`` the failed tests that may be theirs: hints
-    for what to test next, which decide nothing.
+    ``runs``: queued runs that the tree has on top of the base. ``names``: failed tests that they may have broken. Both only
+    choose what to test next.
     """
 
     outcome: Outcome
@@ -94,7 +94,7 @@ class Result(Struct, frozen=True):
 
 
 class Queue(Struct, frozen=True):
-    """A queue after some events. ``entries`` are in the order in which they land; ``line`` are the positions under way."""
+    """A queue after some events. ``entries``: in landing order. ``line``: positions under way."""
 
     repository: str
     branch: str
@@ -103,34 +103,34 @@ class Queue(Struct, frozen=True):
     window: int
     entries: Mapping[str, Queued] = field(default_factory=dict)
     line: tuple[Position, ...] = ()
-    #: The number of the position that is being pushed; 0 while none is.
+    #: Number of the position that is being pushed; 0 while there is none.
     landing: int = 0
     #: Tests under way, by tree.
     tests: Mapping[str, TestRun] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
     held: HoldReason | None = None
-    #: How each run ended: ``landed``, or the code with which it left.
+    #: Outcome of each ended run: ``landed``, or the code with which it left.
     ended: Mapping[str, LeaveCode | str] = field(default_factory=dict)
-    #: How many positions were formed, tests and pushes requested, and pushes landed so far.
+    #: Positions formed, tests requested, pushes requested, and pushes landed so far.
     positions: int = 0
     requests: int = 0
     pushes: int = 0
     landings: int = 0
-    #: Tests in a row that were lost, and entries in a row that left because of their tests.
+    #: Consecutive lost tests, and consecutive entries that left because of their tests.
     lost_tests: int = 0
     red_entries: int = 0
 
     def position(self, number: int) -> Position | None:
-        """The position of that number, while it is under way."""
+        """Return the position with that number; None unless it is under way."""
         return next((each for each in self.line if each.number == number), None)
 
     def until(self, number: int) -> tuple[Position, ...]:
-        """The positions up to that number, which is under way; none for 0."""
+        """Return the positions up to that number, which must be under way; none for 0."""
         last = next((index for index, each in enumerate(self.line, 1) if each.number == number), 0)
         return self.line[:last]
 
     def tip_before(self, position: Position) -> Tip | None:
-        """What ``position`` goes on top of; None while the position ahead is not composed."""
+        """Return the tip below ``position``; None while the position ahead is not composed."""
         index = self.line.index(position)
         if not index:
             return self.base
@@ -138,29 +138,29 @@ class Queue(Struct, frozen=True):
         return Tip(commit=ahead.commits[-1], tree=ahead.tree) if ahead.tree else None
 
     def is_landing(self, run_id: str) -> bool:
-        """Whether the push of this run may be under way: it can be neither removed nor moved."""
+        """Return whether the push of this run may be under way. Such a run can be neither removed nor moved."""
         return any(run_id in each.runs for each in self.until(self.landing))
 
     def test_of(self, number: int) -> TestRun | None:
-        """The test of that number, while it is under way."""
+        """Return the test with that number; None unless it is under way."""
         return next((each for each in self.tests.values() if each.number == number), None)
 
     def runs_of(self, tree: str) -> frozenset[str]:
-        """The queued runs that a composed tree of the line holds; none for the base."""
+        """Return the queued runs in a composed tree of the line; none for the base."""
         for index, position in enumerate(self.line, 1):
             if position.tree == tree:
                 return frozenset(runs_in(self.line[:index]))
         return frozenset()
 
     def with_line(self, line: tuple[Position, ...]) -> Queue:
-        """The queue with other positions, without the tests of trees that are no longer under way."""
+        """Return the queue with another line. Tests of trees that are no longer in the line are dropped."""
         trees = {self.base.tree, *(each.tree for each in line)}
         tests = {tree: test for tree, test in self.tests.items() if tree in trees}
         landing = self.landing if any(each.number == self.landing for each in line) else 0
         return replace(self, line=line, tests=tests, landing=landing)
 
     def with_result(self, tree: str, result: Result) -> Queue:
-        """The queue with what is known of ``tree``; of trees without queued runs the latest are kept."""
+        """Return the queue with the result of ``tree``. Of trees without queued runs, only the latest results are kept."""
         results = {**self.results, tree: result}
         idle = [each for each, known in results.items() if not known.runs and each not in {tree, self.base.tree}]
         for each in idle[:-_REMEMBERED_TREES]:
@@ -169,5 +169,5 @@ class Queue(Struct, frozen=True):
 
 
 def runs_in(line: tuple[Position, ...]) -> Iterator[str]:
-    """The runs of positions, in order."""
+    """Yield the runs of positions, in order."""
     return (run_id for position in line for run_id in position.runs)

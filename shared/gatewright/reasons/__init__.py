@@ -1,6 +1,6 @@
-"""The reason codes of Gatewright: one table of code, family, exit code, advice and place in the documentation.
+"""The reason codes of Gatewright: one table of code, family, exit code, advice and page of the documentation.
 
-Pure data at the bottom of the house: it imports nothing of Gatewright, and every floor above looks things up here.
+Pure data: this package imports nothing else of Gatewright, and every other package may import it.
 """
 
 from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason

@@ -1,4 +1,4 @@
-"""What a reason is: a stable code that scripts may match on, the family that it belongs to, and what to do about it."""
+"""A reason: a stable code that scripts may match on, its family, and advice."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from gatewright.reasons.retries import RetryOffer
 
-#: What a reason is about: the document, a rule that says no, work that did not come out well, what is needed.
+#: The kind of a reason: a bad document, a refusal by a rule, work that failed, a missing resource.
 Family = Literal["bad_input", "refused", "failed", "infrastructure"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
-#: The exit code of every command that ends with a reason of a family.
+#: The exit code of a command that ends with a reason of the family.
 EXIT_CODES: Final[Mapping[Family, int]] = {"bad_input": 2, "refused": 1, "failed": 1, "infrastructure": 3}
 
 
 class Reason(NamedTuple):
-    """``advice`` is one sentence for people, in which ``{run}`` is the id of the run; ``page`` is a place in the documentation.
+    """``advice``: one sentence for people, in which ``{run}`` is the run id. ``page``: place in the documentation.
 
-    ``retry`` is what a retry line may add to the refused command (``retries.py``). ``passing``: it passes by itself or once an
-    operator has acted, so the same submission may be sent again.
+    ``retry``: what a retry line may add to the refused command (``retries.py``). ``passing``: the condition ends by itself or
+    after an operator has acted, so the same submission may be sent again.
     """
 
     code: str
@@ -33,8 +33,13 @@ class Reason(NamedTuple):
 def section(
     family: Family, page: str, advice: Mapping[str, str], *offers: RetryOffer, passing: bool = False
 ) -> Iterator[Reason]:
-    """The reasons of a family that one page of the documentation explains; ``advice`` by code.
+    """Yield the reasons of a family that one page of the documentation explains.
 
-    A retry line may add ``offers`` after each of these reasons. A section without offers adds nothing.
+    Args:
+        family: family of all of them.
+        page: place in the documentation.
+        advice: advice by code.
+        offers: what a retry line may add after each of these reasons; nothing by default.
+        passing: the same submission may be sent again later.
     """
     return (Reason(code, family, words, page, frozenset(offers), passing) for code, words in advice.items())

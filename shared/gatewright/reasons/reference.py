@@ -1,4 +1,4 @@
-"""The page of the documentation that lists every reason code, made from the table."""
+"""The page of the documentation that lists every reason code, generated from the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ A reason code is the stable name of a refusal, failure or error, on which script
 | family | exit code | meaning |
 |---|---|---|
 """
-#: Most codes in one row.
+#: Maximum codes in one row.
 _CODES_OF_A_ROW = 12
 _FAMILIES: dict[Family, tuple[str, str]] = {
     "bad_input": ("Bad input", "the input is invalid, or names something that does not exist: correct it"),
@@ -40,13 +40,13 @@ _FAMILIES: dict[Family, tuple[str, str]] = {
 
 
 def reference() -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page in Markdown."""
     rows = "".join(f"| `{family}` | {EXIT_CODES[family]} | {_FAMILIES[family][1]} |\n" for family in FAMILIES)
     return _BEGINNING + rows + "".join(line for family in FAMILIES for line in _section(family))
 
 
 def _section(family: Family) -> Iterator[str]:
-    """A heading and a table; codes with the same page and advice share a row."""
+    """Yield a heading and a table. Codes with the same page and advice share a row."""
     yield f"\n## {_FAMILIES[family][0]}\n\n| code | advice |\n|---|---|\n"
     rows: dict[tuple[str, str], list[str]] = {}
     for reason in sorted(REASONS.values()):

@@ -1,4 +1,4 @@
-"""Look-ups in the one table of reason codes: what is known of a code stands there, and nowhere else."""
+"""Look-ups in the one table of reason codes."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ from gatewright.reasons.reason import EXIT_CODES, Family, Reason
 from gatewright.reasons.refused import REFUSED
 from gatewright.reasons.retries import NOTHING, RetryOffer
 
-#: Every reason that anything in Gatewright gives, by its code.
+#: Every reason of Gatewright, by its code.
 REASONS: Final[Mapping[str, Reason]] = {reason.code: reason for reason in (*BAD_INPUT, *REFUSED, *FAILED, *INFRASTRUCTURE)}
-#: What a code is taken for that is not in the table, and came without a family: it is a no.
+#: Family of a code that is not in the table and came without one: a refusal.
 UNKNOWN: Final[Family] = "refused"
 
 
 def family_of(code: str, told: Family | None = None) -> Family:
-    """The family of a reason: the one that came with it (``told``), else the table's, else ``refused``."""
+    """Return the family of a reason: ``told``, which came with it, else that of the table, else ``refused``."""
     if told is not None:
         return told
     return REASONS[code].family if code in REASONS else UNKNOWN
 
 
 def exit_code_of(family: Family) -> int:
-    """The exit code of a command that ends with a reason of ``family``."""
+    """Return the exit code of a command that ends with a reason of ``family``."""
     return EXIT_CODES[family]
 
 
 def advice_for(code: str, run: str = "RUN") -> str | None:
-    """What to do about a reason, in one sentence; None for a code that is not known here. ``run``: the run it is about."""
+    """Return advice about a reason, in one sentence; None for an unknown code. ``run``: id of its run."""
     return REASONS[code].advice.replace("{run}", run) if code in REASONS else None
 
 
 def passes(code: str) -> bool:
-    """Whether what met this reason may be sent again as it is: it passes by itself, or once an operator has acted."""
+    """Return whether a submission with this reason may be sent again unchanged.
+
+    This is so if the condition ends by itself, or after an operator has acted.
+    """
     return code in REASONS and REASONS[code].passing
 
 
 def offers_for(code: str) -> frozenset[RetryOffer]:
-    """What a retry line may add after a refusal with ``code``; nothing for a code that is not known here."""
+    """Return what a retry line may add after a refusal with ``code``; nothing for an unknown code."""
     return REASONS[code].retry if code in REASONS else NOTHING

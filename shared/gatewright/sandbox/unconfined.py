@@ -94,7 +94,7 @@ class _Marked:
 
     async def end(self) -> None:
         """Kill until none is found."""
-        while self._kill():  # noqa: ASYNC110 - nothing tells us when processes end that are not our children
+        while self._kill():  # noqa: ASYNC110 - the end of processes that are not our children is not reported
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _kill(self) -> bool:

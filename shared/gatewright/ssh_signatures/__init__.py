@@ -1,4 +1,4 @@
-"""SSH signatures (PROTOCOL.sshsig of OpenSSH), also those of passkeys: made, taken apart, and verified in this process."""
+"""SSH signatures (PROTOCOL.sshsig of OpenSSH), including those of passkeys: sign, parse and verify in this process."""
 
 from gatewright.ssh_signatures.signatures import (
     check_key,

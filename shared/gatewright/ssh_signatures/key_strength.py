@@ -1,4 +1,4 @@
-"""Public keys under which others could forge: refused where a key is entered, and again where a signature is verified."""
+"""Checks for weak public keys, whose signatures others could forge. Run when a key is added, and at each verification."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from gatewright.errors import MalformedError
 from gatewright.ssh_signatures.passkeys import SK_ECDSA
 from gatewright.ssh_signatures.wire import WireReader
 
-#: Bits of an RSA key: fewer can be factored, and more than that no signature here is long enough for.
+#: Bits of an RSA key. A smaller key can be factored; the signature of a larger one exceeds the size limit.
 SMALLEST_RSA: Final = 2048
 LARGEST_RSA: Final = 16_384
 ED25519: Final = b"ssh-ed25519"
 SK_ED25519: Final = b"sk-ssh-ed25519@openssh.com"
-#: By kind of key the name of its curve and the bytes of an uncompressed point on it.
+#: Curve name and bytes of an uncompressed point, by kind of key.
 ECDSA: Final = {
     b"ecdsa-sha2-nistp256": (b"nistp256", 65),
     b"ecdsa-sha2-nistp384": (b"nistp384", 97),
@@ -21,12 +21,20 @@ ECDSA: Final = {
 }
 _FIELD = 2**255 - 19
 _EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-#: y of the eight points of small order on edwards25519 (RFC 8032, section 5.1): under them any message has a signature.
+#: y of the eight points of small order on edwards25519 (RFC 8032, section 5.1): any message has a signature under them.
 _SMALL_ORDER: Final = frozenset({0, 1, _FIELD - 1, _EIGHTH, _FIELD - _EIGHTH})
 
 
 def check_strength(kind: bytes, blob: bytes) -> None:
-    """Whether a key of this kind can be relied on. Raises MalformedError (``weak_ssh_key``) with what is wrong with it."""
+    """Check that a key of this kind is strong enough to trust its signatures.
+
+    Args:
+        kind: key type of the wire format, such as ``ssh-ed25519``.
+        blob: the public key in wire format.
+
+    Raises:
+        MalformedError: ``weak_ssh_key``, with the weakness.
+    """
     try:
         _check(kind, WireReader(blob))
     except MalformedError as error:

@@ -1,8 +1,9 @@
-"""Passkeys (WebAuthn, level 2) in the forms that OpenSSH has for them: the key as ``sk-ecdsa-sha2-nistp256@openssh.com``, whose
-application is the relying party's id, the signature as ``webauthn-sk-ecdsa-sha2-nistp256@openssh.com`` (PROTOCOL.u2f).
+"""Passkeys (WebAuthn, level 2) in the formats of OpenSSH (PROTOCOL.u2f).
 
-So ``ssh-keygen -Y verify`` takes them too. It does not ask who the page was, nor whether the person was verified: this does.
-Counters are not compared: passkeys that are kept in several places have none, and a challenge is good for one decision alone.
+The key is an ``sk-ecdsa-sha2-nistp256@openssh.com`` key whose application is the relying party's id. The signature is a
+``webauthn-sk-ecdsa-sha2-nistp256@openssh.com`` signature, which ``ssh-keygen -Y verify`` accepts, too. But ssh-keygen checks
+neither the page nor user verification; this module checks both. Counters are not compared: passkeys that are synchronized
+between devices have none, and each challenge is valid for one decision.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from gatewright.ssh_signatures.wire import WireReader, armour, bad, signed_data,
 
 WEBAUTHN: Final = b"webauthn-sk-ecdsa-sha2-nistp256@openssh.com"
 SK_ECDSA: Final = b"sk-ecdsa-sha2-nistp256@openssh.com"
-#: Applications of keys that ssh itself makes on a token; a relying party has the name of a host.
+#: Applications of keys that ssh itself makes on a token. A relying party has a host name instead.
 SSH_APPLICATION: Final = "ssh:"
 _CURVE: Final = b"nistp256"
 _HASH: Final = b"sha256"
-#: Bits of the flags: a person has touched it; and was recognised, by a finger, a face or a number.
+#: Flag bits: user present (touched), and user verified (by a finger, a face or a PIN).
 _PRESENT, _VERIFIED = 0x01, 0x04
-#: Of the flags: a new key follows (never where something is signed), extensions follow.
+#: Flag bits: attested key data follows (never in a signature), extensions follow.
 _NEW_KEY, _EXTENSIONS = 0x40, 0x80
 #: Hash of the relying party, flags, counter.
 _HEAD_BYTES = 37
-#: After an origin: the end, or that no other site's frame was around the page; then the end, or what a later browser adds.
+#: Allowed text after an origin: the end, or no cross-origin frame; then the end, or fields of later browsers.
 _NOT_FRAMED: Final = (b"}", b',"crossOrigin":false}', b',"crossOrigin":false,')
 
 
 @dataclass(frozen=True, slots=True)
 class PasskeyAssertion:
-    """What a browser gives for a challenge: three strings of bytes; ``signature`` in DER."""
+    """The response of a browser to a challenge, as three byte strings. ``signature`` is in DER."""
 
     client_data: bytes
     authenticator_data: bytes
@@ -43,14 +44,19 @@ class PasskeyAssertion:
 
 
 def challenge_of(namespace: str, message: bytes) -> bytes:
-    """What a passkey is given to sign ``message`` in ``namespace``: the data that any SSH signature of it covers."""
+    """Return the challenge for a passkey: the data that every SSH signature of ``message`` in ``namespace`` covers."""
     return signed_data(namespace.encode(), _HASH, hashlib.sha256(message).digest())
 
 
 def passkey_line(public_key: bytes, relying_party: str) -> str:
-    """A new passkey as a roster holds it. ``public_key``: SubjectPublicKeyInfo in DER, as a browser tells it.
+    """Format a new passkey as a roster entry.
 
-    Raises MalformedError (``bad_ssh_key``) for what is no key on the curve P-256.
+    Args:
+        public_key: SubjectPublicKeyInfo in DER, as the browser returns it.
+        relying_party: the relying party's id.
+
+    Raises:
+        MalformedError: ``bad_ssh_key``, no key on the curve P-256.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -68,7 +74,7 @@ def passkey_line(public_key: bytes, relying_party: str) -> str:
 
 
 def relying_party_of(key: str) -> str:
-    """The relying party of a passkey's line; empty for any other key, also one that ssh has made on a token."""
+    """Return the relying party of a passkey; empty for any other key, including one that ssh made on a token."""
     words = key.split()
     if len(words) < 2 or words[0].encode() != SK_ECDSA:
         return ""
@@ -81,9 +87,10 @@ def relying_party_of(key: str) -> str:
 
 
 def armoured_assertion(key: str, namespace: str, assertion: PasskeyAssertion) -> str:
-    """The signature in its armour. Nothing is verified but that the parts are those of one.
+    """Format an assertion as an armoured SSH signature. Only its structure is checked; nothing is verified.
 
-    Raises MalformedError (``bad_ssh_key``, ``bad_ssh_signature``).
+    Raises:
+        MalformedError: ``bad_ssh_key`` or ``bad_ssh_signature``.
     """
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
@@ -107,12 +114,22 @@ def armoured_assertion(key: str, namespace: str, assertion: PasskeyAssertion) ->
 
 
 def covered_by_passkey(reader: WireReader, head: bytes, challenge: bytes, origins: Sequence[str]) -> bytes:
-    """What the signature of a passkey covers; ``reader`` stands behind its counter, ``head`` is flags and counter.
+    """Return the data that a passkey's signature covers, after these checks:
 
-    1. the person was there, and was recognised  2. the page had one of ``origins``, and is what it says
-    3. it signed ``challenge``, in a page and not in a frame of another site (level 2, 5.8.1.2: the beginning of what a browser
-    writes is fixed, byte for byte)  4. what follows is what the flags say.
-    Raises VerificationError (``passkey_person_unverified``, ``passkey_origin_differs``, ``signature_invalid``).
+    1. The user was present and verified.
+    2. The page has one of ``origins``, as recorded in the client data.
+    3. The challenge is ``challenge``, and the page is no cross-origin frame. Browsers write the beginning of the client data in
+       a fixed order, byte for byte (level 2, 5.8.1.2).
+    4. The rest has the structure that the flags announce.
+
+    Args:
+        reader: positioned after the counter.
+        head: flags and counter.
+        challenge: the expected challenge.
+        origins: accepted origins of the page.
+
+    Raises:
+        VerificationError: ``passkey_person_unverified``, ``passkey_origin_differs`` or ``signature_invalid``.
     """
     origin, client_data, extensions = reader.text(), reader.text(), reader.text()
     flags = head[0]
@@ -131,7 +148,7 @@ def covered_by_passkey(reader: WireReader, head: bytes, challenge: bytes, origin
 
 
 def _origin_in(client_data: bytes) -> bytes:
-    """The origin that a browser has written, in its place; empty where there is none."""
+    """Return the origin from its fixed place in the client data; empty where there is none."""
     return client_data.partition(b'","origin":"')[2].partition(b'"')[0]
 
 
@@ -140,5 +157,5 @@ def _url64(data: bytes) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    """As RFC 4251 writes a positive number."""
+    """Encode a positive integer (mpint of RFC 4251)."""
     return value.to_bytes(value.bit_length() // 8 + 1, "big")

@@ -1,7 +1,7 @@
-"""SSH signatures (PROTOCOL.sshsig of OpenSSH): made with a key in memory, and verified in this process, without any program.
+"""SSH signatures (PROTOCOL.sshsig of OpenSSH), signed with a key in memory and verified in this process, without ssh-keygen.
 
-Keys: ed25519, ECDSA over the NIST curves, RSA of 2048 bits or more, and the two kinds that live in a hardware token, of which a
-touch is demanded. It knows nothing of who may sign what.
+Supported keys: ed25519, ECDSA over the NIST curves, RSA of at least 2048 bits, and the two kinds of hardware tokens, which must
+confirm a touch. This module does not decide who may sign what.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _HASHES: Final = {b"sha256": hashlib.sha256, b"sha512": hashlib.sha512}
-#: Bytes of one signature; that of an RSA key of 16384 bits has less.
+#: Maximum bytes of one signature; that of an RSA key of 16384 bits is smaller.
 _LARGEST = 16 * 1024
-#: The token says in this bit of the flags that a person has touched it.
+#: Flag bit of a hardware token: the user touched it.
 _USER_PRESENT = 0x01
 
 
 def fingerprint(key: str) -> str:
-    """``SHA256:...`` of a public key as OpenSSH writes it in one line. Raises MalformedError."""
+    """Return the fingerprint of a one-line OpenSSH public key, as ``SHA256:...``. Raises MalformedError."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(public_blob(key)).digest()).decode().rstrip("=")
 
 
 def public_blob(key: str) -> bytes:
-    """The bytes of a public key ``ssh-ed25519 AAAA... [comment]``.
+    """Return the bytes of a public key ``ssh-ed25519 AAAA... [comment]``.
 
-    Raises MalformedError (``bad_ssh_key``) for what is none of the kinds that can sign here.
+    Raises:
+        MalformedError: ``bad_ssh_key``, none of the supported kinds.
     """
     words = key.split()
     try:
@@ -50,7 +51,11 @@ def public_blob(key: str) -> bytes:
 
 
 def check_key(key: str) -> None:
-    """Whether signatures under a public key can be relied on. Raises MalformedError (``bad_ssh_key``, ``weak_ssh_key``)."""
+    """Check that signatures under a public key can be trusted.
+
+    Raises:
+        MalformedError: ``bad_ssh_key`` or ``weak_ssh_key``.
+    """
     blob = public_blob(key)
     check_strength(WireReader(blob).text(), blob)
 
@@ -63,13 +68,13 @@ def _why(words: list[str]) -> str:
 
 
 def signer_of(armoured: str) -> str:
-    """The fingerprint of the key that an armoured signature names; nothing is verified. Raises MalformedError."""
+    """Return the fingerprint of the key that an armoured signature names, unverified. Raises MalformedError."""
     blob = _fields(armoured)[0]
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 def page_of(armoured: str) -> str:
-    """The origin of the page that a passkey says it has signed on; empty for every other signature. Nothing is verified."""
+    """Return the origin of the page that a passkey signature names, unverified; empty for other signatures."""
     try:
         reader = WireReader(_fields(armoured)[3])
         if reader.text() != WEBAUTHN:
@@ -82,12 +87,22 @@ def page_of(armoured: str) -> str:
 
 
 def verify_ssh(key: str, namespace: str, message: bytes, armoured: str, origins: Sequence[str] = ()) -> None:
-    """Whether ``armoured`` is the signature of ``message`` by ``key`` in ``namespace``.
+    """Verify that ``armoured`` is the signature of ``message`` by ``key`` in ``namespace``.
 
-    ``origins``: of a passkey, the pages that it may be asked by; a passkey signs on those alone, and no other key on a page.
-    1. the armour and its fields  2. the key and the namespace are those  3. the signature holds.
-    Raises MalformedError (``bad_ssh_signature``, ``bad_ssh_key``), VerificationError (``signature_invalid``,
-    ``passkey_person_unverified``, ``passkey_origin_differs``).
+    1. The armour and its fields are well-formed.
+    2. It has that key and namespace.
+    3. The signature is valid.
+
+    Args:
+        key: the public key on one line.
+        namespace: purpose of the signature.
+        message: the signed bytes.
+        armoured: the signature.
+        origins: pages on which a passkey may sign. Other kinds of keys sign on no page.
+
+    Raises:
+        MalformedError: ``bad_ssh_signature`` or ``bad_ssh_key``.
+        VerificationError: ``signature_invalid``, ``passkey_person_unverified`` or ``passkey_origin_differs``.
     """
     blob, signed_namespace, hash_name, signature = _fields(armoured)  # 1
     if blob != public_blob(key):  # 2
@@ -99,7 +114,7 @@ def verify_ssh(key: str, namespace: str, message: bytes, armoured: str, origins:
 
 
 def sign_ssh(secret: Ed25519PrivateKey, namespace: str, message: bytes) -> str:
-    """The armoured signature of ``message`` by an ed25519 key in memory; the same bytes each time."""
+    """Sign ``message`` with an ed25519 key in memory; return the armoured signature. The result is deterministic."""
     blob = text(ED25519) + text(secret.public_key().public_bytes_raw())
     space, digest = namespace.encode(), hashlib.sha512(message).digest()
     signature = text(ED25519) + text(secret.sign(signed_data(space, b"sha512", digest)))
@@ -107,13 +122,13 @@ def sign_ssh(secret: Ed25519PrivateKey, namespace: str, message: bytes) -> str:
 
 
 def public_line(secret: Ed25519PrivateKey) -> str:
-    """The public half of an ed25519 key as a roster holds it."""
+    """Return the public half of an ed25519 key as a roster entry."""
     blob = text(ED25519) + text(secret.public_key().public_bytes_raw())
     return f"{ED25519.decode()} {base64.b64encode(blob).decode()}"
 
 
 def _fields(armoured: str) -> tuple[bytes, bytes, bytes, bytes]:
-    """Public key, namespace, name of the hash, signature."""
+    """Parse a signature into public key, namespace, hash name and signature."""
     lines = armoured.strip().splitlines()
     if len(armoured) > _LARGEST or len(lines) < 3 or lines[0] != BEGIN or lines[-1] != END:
         raise bad("it has no armour")
@@ -131,7 +146,7 @@ def _fields(armoured: str) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def _check(blob: bytes, signature: bytes, data: bytes, origins: Sequence[str]) -> None:
-    """Raises VerificationError unless ``signature`` of ``data`` is by the key ``blob``."""
+    """Raise VerificationError unless ``signature`` of ``data`` is by the key ``blob``."""
     from cryptography.exceptions import InvalidSignature
 
     kind = WireReader(blob).text()
@@ -187,7 +202,7 @@ def _by_kind(kind: bytes, blob: bytes, algorithm: bytes, value: bytes, data: byt
 
 
 def _application(blob: bytes) -> bytes:
-    """What a token's key is for, which its signatures cover: the last field of the key."""
+    """Return the application of a token's key, which its signatures cover: the last field of the key."""
     reader = WireReader(blob)
     kind = reader.text()
     for _ in range(2 if kind == SK_ECDSA else 1):

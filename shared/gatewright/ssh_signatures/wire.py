@@ -1,4 +1,4 @@
-"""The wire format of OpenSSH (RFC 4251, section 5): fields one after another, what a signature covers, and its armour."""
+"""The wire format of OpenSSH (RFC 4251, section 5): fields in sequence, the signed data of a signature, and its armour."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END: Final = "-----END SSH SIGNATURE-----"
 
 
 class WireReader:
-    """The fields of the wire format, one after another. Raises MalformedError for what is cut short."""
+    """Reads the fields of the wire format in sequence. Raises MalformedError for truncated data."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -39,17 +39,17 @@ class WireReader:
 
 
 def text(data: bytes) -> bytes:
-    """``data`` with its length before it."""
+    """Encode ``data`` as a string field: its length, then its bytes."""
     return struct.pack(">I", len(data)) + data
 
 
 def signed_data(namespace: bytes, hash_name: bytes, digest: bytes) -> bytes:
-    """What an SSH signature covers of a message of this digest."""
+    """Return the data that an SSH signature covers for a message with this digest."""
     return MAGIC + text(namespace) + text(b"") + text(hash_name) + text(digest)
 
 
 def armour(blob: bytes, namespace: bytes, hash_name: bytes, signature: bytes) -> str:
-    """A signature as text, with the key that it is by."""
+    """Format a signature as armoured text, including its public key."""
     whole = MAGIC + struct.pack(">I", 1) + text(blob) + text(namespace) + text(b"") + text(hash_name) + text(signature)
     body = base64.b64encode(whole).decode()
     return "\n".join([BEGIN, *(body[at : at + 70] for at in range(0, len(body), 70)), END, ""])

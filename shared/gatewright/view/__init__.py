@@ -1,1 +1,1 @@
-"""What people are shown of a run: where it stands, what happened, what it needs. Pure; every surface renders these."""
+"""Views of a run for people: its state, its history and what it needs. Pure; every surface renders these."""

@@ -1,7 +1,7 @@
-"""The board as a value: what the ledger's entries so far add up to, and the only way it changes. Pure.
+"""The board: a value that is folded from the entries of the ledger. Pure.
 
-An open run is kept whole, one that is over and sealed as its line alone, so that years of runs cost little. Of the ended ones
-the newest are kept.
+The board keeps the full state of a run until the run has ended and is sealed. Afterwards it keeps only the row of the run, and
+only for the newest ended runs. So the size of the board does not grow with the age of the installation.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gatewright.errors import MalformedError
 from gatewright.run.history import FollowedRun, begin, follow
 from gatewright.view.rows import BoardRow, row_of
 
-#: Ended runs that a board keeps the lines of.
+#: Maximum number of ended runs whose rows a board keeps.
 MOST_ENDED: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class SequencedTransition:
-    """One entry of the ledger: where it lies in the stream, and what it holds. Checked before it comes here."""
+    """A validated entry of the ledger with its position in the stream."""
 
     sequence: int
     transition: Transition
@@ -32,11 +32,13 @@ class SequencedTransition:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """``sequence``: the stream sequence of the last message that was looked at, or its number among those that were, where the
-    ledger lies in several streams. ``origin`` tells one ledger from another, and then one reading from another.
+    """The rows of all runs, and the position in the ledger that they reflect.
 
-    ``forgotten``: the last sequence of any line that was dropped since, so that a page which has not seen beyond it has to
-    begin anew. ``unreadable``: by run, why its history cannot be followed.
+    ``sequence``: stream sequence of the last message that was read. Where the ledger is spread over several streams, it is the
+    number of messages read so far. ``origin``: identifies the ledger and the process that reads it.
+
+    ``forgotten``: last sequence of any row that was dropped. A page that has not seen the board beyond it must reload.
+    ``unreadable``: reason why the history of a run cannot be read, by run id.
     """
 
     sequence: int = 0
@@ -48,10 +50,10 @@ class Board:
 
 
 def advance_board(board: Board, entries: Iterable[SequencedTransition], *, most_ended: int = MOST_ENDED) -> Board:
-    """The board after some more entries, in the order of the stream. Those that it has seen are passed over.
+    """Apply ledger entries to the board, in stream order. Entries that the board already reflects are skipped.
 
-    A run whose entries do not follow from one another is told in ``unreadable`` and left as it was; it stands in the way of no
-    other.
+    A run with an illegal transition keeps its last valid state, and its reason is recorded in ``unreadable``. Other runs are
+    not affected.
     """
     rows, followed, unreadable = dict(board.rows), dict(board.open_runs), dict(board.unreadable)
     sequence = board.sequence
@@ -85,19 +87,19 @@ def advance_board(board: Board, entries: Iterable[SequencedTransition], *, most_
 
 
 def passed_over(board: Board, sequence: int) -> Board:
-    """The board once a message that is no entry was looked at."""
+    """Return the board after a message that is not a ledger entry."""
     return replace(board, sequence=max(board.sequence, sequence))
 
 
 def without_history(board: Board, run_id: str, why: str, sequence: int) -> Board:
-    """The board once it was found that a run's history cannot be followed beyond this message."""
+    """Return the board with a run marked as unreadable from this message on, for the reason ``why``."""
     followed = {known: run for known, run in board.open_runs.items() if known != run_id}
     told = {**board.unreadable, run_id: why}
     return replace(passed_over(board, sequence), open_runs=MappingProxyType(followed), unreadable=MappingProxyType(told))
 
 
 def _follow_transition(before: FollowedRun | None, transition: Transition) -> FollowedRun:
-    """A run after one more transition. Raises MalformedError as ``evolve`` does."""
+    """Apply one transition to a run. Raises MalformedError as ``evolve`` does."""
     after = before
     for record in transition.events:
         after = follow(after, record) if after is not None else begin(record)
@@ -107,10 +109,10 @@ def _follow_transition(before: FollowedRun | None, transition: Transition) -> Fo
 
 
 def _beyond(rows: Mapping[str, BoardRow], most: int) -> list[str]:
-    """The oldest ended runs beyond so many."""
+    """Return the ids of the oldest ended runs beyond the limit ``most``."""
     ended = [row for row in rows.values() if not row.is_open]
     if len(ended) <= most:
         return []
-    # A tenth more goes than has to, so that not every entry makes the whole list be sorted.
+    # Drop a tenth more than necessary, so that not every entry sorts the whole list.
     ended.sort(key=lambda row: row.order)
     return [row.run_id for row in ended[: len(ended) - most + most // 10]]

@@ -1,4 +1,4 @@
-"""A run's budget for programs and for people: how much of each there is, and how much was used. Pure."""
+"""The budget of a run: limits and usage, for programs and for people. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from gatewright.view.run_view import RunView
 
 
 class Used(msgspec.Struct, frozen=True):
-    """``limit`` is None where there is none. ``at_least``: more may have been used; ``used`` is None where nothing is known."""
+    """Usage of one resource.
+
+    ``limit`` is None where there is no limit. ``at_least``: the real usage may be higher. ``used`` is None where it is unknown.
+    """
 
     used: float | None
     limit: float | None
@@ -34,7 +37,7 @@ class BudgetEntry(msgspec.Struct, frozen=True):
 
 
 def budget_entry(view: RunView, now: datetime | None = None) -> BudgetEntry:
-    """What the run has used; its time until ``now``, or until its last event."""
+    """Return the usage of a run, with its duration until ``now``, or until its last event."""
     run = view.run
     limits, used = budget_of(run), spending_of(run)
     seconds = view.seconds if run.ended or now is None else elapsed_seconds(run, now)
@@ -47,7 +50,10 @@ def budget_entry(view: RunView, now: datetime | None = None) -> BudgetEntry:
 
 
 def budget_words(entry: BudgetEntry) -> str:
-    """``2.1 of 2 s; 120 of 1,000 tokens``: what is limited, and what was used of tokens and money; empty where nothing is."""
+    """Format limits and usage as ``2.1 of 2 s; 120 of 1,000 tokens``; empty without limits or usage.
+
+    Tokens and cost are included once some are used, also without a limit.
+    """
     parts = [
         _limit_words(entry.wall_sec, "s", always=False),
         _limit_words(entry.tokens, "tokens", always=True),
@@ -58,7 +64,7 @@ def budget_words(entry: BudgetEntry) -> str:
 
 
 def usage_words(usage: Usage) -> str:
-    """What a task has used, of everything that it used."""
+    """Format every kind of usage of a task."""
     amounts = (
         (usage.tokens, "tokens", usage.incomplete),
         (usage.cost_usd, "USD", usage.incomplete or usage.unpriced),
@@ -81,7 +87,7 @@ def _limit_words(used: Used, unit: str, *, always: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BudgetBar:
-    """``limit`` None: nothing limits it. ``words``: what people read in the bar's place."""
+    """A bar of one resource. ``limit`` is None without a limit. ``words`` is the text alternative of the bar."""
 
     name: str
     used: float
@@ -90,12 +96,12 @@ class BudgetBar:
 
     @property
     def percent(self) -> int:
-        """How much of the limit is used, 100 at most; 0 without a limit."""
+        """Return the used share of the limit in percent, at most 100; 0 without a limit."""
         return min(100, round(100 * self.used / self.limit)) if self.limit else 0
 
 
 def budget_bars(run: Run, now: datetime) -> tuple[BudgetBar, ...]:
-    """One bar for each thing that is limited, or of which something was used; the time of an ended run until its end."""
+    """Return a bar for each resource that is limited or used. An ended run's time stops at its end."""
     limits, used = budget_of(run), spending_of(run)
     seconds = elapsed_seconds(run, datetime.fromisoformat(run.finished_at) if run.finished_at else now)
     amounts = (

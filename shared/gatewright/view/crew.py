@@ -1,6 +1,6 @@
-"""The crew of a run as lanes: who answers for which part of it, and how far that has come (TheHood, crew lanes). Pure.
+"""The crew lanes of a run: which role owns each part of it, and its progress (TheHood, crew lanes). Pure.
 
-Lanes are for looking at. They are made from what the ledger has; they give no authority, and no gate reads them.
+Lanes are derived from the ledger for display only. They grant no permission, and no gate reads them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LaneState = Literal["waiting", "at_work", "passed", "refused", "not_needed", "le
 
 @dataclass(frozen=True, slots=True)
 class CrewLane:
-    """``required``: whether the run cannot land without it. ``refs``: tasks or requests that tell more, some of them."""
+    """One lane. ``required``: the run cannot land without it. ``refs``: some of the tasks or requests with more detail."""
 
     name: str
     owner: str
@@ -29,9 +29,9 @@ class CrewLane:
     refs: tuple[str, ...] = ()
 
 
-#: References that a lane names.
+#: Maximum number of references of a lane.
 _MOST_REFS: Final = 8
-#: By role, what its lane is called, what it may do, and which gates judge its work.
+#: Title, permissions and gates of the lane of each role.
 _ROLES: Final[dict[TaskRole, tuple[str, LaneAuthority, frozenset[str]]]] = {
     "pm": ("Contract", "read_only", frozenset({"policy"})),
     "techlead": ("Planner", "read_only", frozenset({"plan"})),
@@ -42,7 +42,12 @@ _ROLES: Final[dict[TaskRole, tuple[str, LaneAuthority, frozenset[str]]]] = {
 
 
 def crew_lanes(run: Run, gates: Sequence[GateReport] = ()) -> tuple[CrewLane, ...]:
-    """The lanes of a run, in the order in which it needs them. ``gates``: every verdict, in order."""
+    """Return the lanes of a run, in the order in which the run needs them.
+
+    Args:
+        run: the run.
+        gates: every gate report of the run, in order.
+    """
     last = {report.gate: report for report in gates}
     refusing = frozenset(name for name, report in last.items() if report.verdict == "FAIL")
     return tuple(_lanes(run, refusing))
@@ -123,7 +128,7 @@ def _asked_state(run: Run, asked: list[AskedApproval]) -> LaneState:
 
 
 def _advisers(run: Run) -> CrewLane:
-    """Roles that were asked beside the run: evidence, never a lane that a gate waits for."""
+    """Return the lane of roles that were consulted about the run. No gate waits for it."""
     answered = sum(each.answer is not None for each in run.summonses.values())
     asked = len(run.summonses)
     state: LaneState = "not_needed" if not asked else "passed" if answered == asked else "left" if run.ended else "at_work"

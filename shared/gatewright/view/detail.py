@@ -1,4 +1,4 @@
-"""One run in detail: what was asked, its timeline, every verdict, and in one sentence why it failed and what to do. Pure."""
+"""One run in detail: request, timeline, gate reports, and for a failure its cause and advice in one sentence. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatewright.view.timeline import Timeline, timeline_of
 
 @dataclass(frozen=True, slots=True)
 class RunDetail:
-    """``records`` are the events, ``gates`` every verdict, in their order; ``family`` is that of the reason of a failure."""
+    """Details of a run. ``records``: events. ``gates``: every gate report. ``family``: family of the failure's reason."""
 
     run: Run
     row: BoardRow
@@ -27,13 +27,17 @@ class RunDetail:
 
     @property
     def advice(self) -> str:
-        """What to do about a failure, in one sentence; empty where there is none, or none is known."""
+        """Return advice for the failure, in one sentence; empty without a failure or without known advice."""
         failure = self.run.failure
         return (advice_for(failure.code, self.run.run_id) or "") if failure is not None else ""
 
 
 def detail_of(records: Sequence[OrchestratorEvent], now: datetime) -> RunDetail | None:
-    """The run that these events tell until ``now``; None for none. Raises MalformedError where they do not follow on."""
+    """Return the details of the run that these events describe; None without events.
+
+    Raises:
+        MalformedError: an event is illegal in its place.
+    """
     past = follow_all(records)
     if past is None:
         return None

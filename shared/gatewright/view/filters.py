@@ -1,4 +1,4 @@
-"""Which lines of the board are shown, and in which lists. Pure."""
+"""Filters of the board: which rows are shown, and in which lists. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 from gatewright.view.board import Board
 from gatewright.view.rows import STAGES, BoardRow, RunStage
 
-#: Characters of one value that is filtered by.
+#: Maximum characters of a filter value.
 MOST_FILTER: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class BoardFilter:
-    """What has to fit; empty fits all.
+    """Conditions that a row must match; an empty one matches every row.
 
-    ``priority`` is the class that its tasks wait in. ``text`` is looked for in id, request, repository and message,
-    whatever its case.
+    ``priority`` is the priority class of the run's tasks. ``text`` is searched in id, request, repository and message, ignoring
+    case.
     """
 
     repository: str = ""
@@ -30,7 +30,7 @@ class BoardFilter:
     text: str = ""
 
     def fits(self, row: BoardRow) -> bool:
-        """Whether a line is shown."""
+        """Return whether the row matches every condition."""
         return (
             self.repository in ("", row.repository)
             and self.publisher in ("", row.publisher)
@@ -41,7 +41,7 @@ class BoardFilter:
         )
 
     def given(self) -> dict[str, str]:
-        """The fields that narrow anything down."""
+        """Return the conditions that are set, by field."""
         return {name: value for name in _FIELDS if (value := getattr(self, name))}
 
     def _found_in(self, row: BoardRow) -> bool:
@@ -55,12 +55,12 @@ _FIELDS: Final = tuple(field.name for field in fields(BoardFilter))
 
 
 def filter_of(query: Mapping[str, str]) -> BoardFilter:
-    """The filter that the fields of a query make; what is unknown is passed over, what is long is cut."""
+    """Parse a filter from the fields of a query. Unknown fields are ignored, long values are cut."""
     return BoardFilter(**{name: query.get(name, "").strip()[:MOST_FILTER] for name in _FIELDS})
 
 
 def lists_of(board: Board, chosen: BoardFilter) -> dict[RunStage, list[BoardRow]]:
-    """The lines that fit, by stage, the newest first."""
+    """Return the matching rows by stage, newest first."""
     lists: dict[RunStage, list[BoardRow]] = {stage: [] for stage in STAGES}
     for row in sorted(board.rows.values(), key=lambda each: each.order, reverse=True):
         if chosen.fits(row):
@@ -69,13 +69,13 @@ def lists_of(board: Board, chosen: BoardFilter) -> dict[RunStage, list[BoardRow]
 
 
 def counts_of(board: Board, chosen: BoardFilter) -> dict[RunStage, int]:
-    """How many lines fit, by stage."""
+    """Return the number of matching rows by stage."""
     counted = Counter(row.stage for row in board.rows.values() if chosen.fits(row))
     return {stage: counted[stage] for stage in STAGES}
 
 
 def choices_of(board: Board) -> dict[str, list[str]]:
-    """What there is to filter by: every repository, publisher and reason of a line, sorted."""
+    """Return the values to filter by: all repositories, publishers and reasons of the rows, sorted."""
 
     def every(values: Iterator[str]) -> list[str]:
         return sorted({value for value in values if value})

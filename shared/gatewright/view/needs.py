@@ -1,4 +1,4 @@
-"""What needs a person: approvals, runs that have fallen silent, dead letters, histories that cannot be read. Pure."""
+"""Needs: approvals, silent runs, dead letters and unreadable histories, which need a person. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ NeedKind = Literal["approval", "silent_run", "dead_letter", "unreadable_run"]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """``key`` names it for good. ``who`` is asked, ``why``, ``since`` when (RFC 3339), and what happens ``on_silence``.
+    """One thing that needs a person.
 
-    ``commands`` are what a person types, in the order of typing; nothing is decided without. ``until``: when silence counts.
+    ``key`` is a stable id. ``who``: person or role to act. ``why``: reason. ``since``: RFC 3339. ``on_silence``: what happens
+    without an answer, at the time ``until``.
+
+    ``commands``: the commands to type, in order. Nothing is decided without them.
     """
 
     key: str
@@ -34,14 +37,21 @@ class Need:
     run_id: str = ""
     until: str = ""
     risk: str = ""
-    #: Of an approval: what is decided, in brief.
+    #: Summary of the decision; only for an approval.
     summary: ApprovalSummary | None = None
 
 
 def needs_of(
     board: Board, letters: Sequence[DeadLetter], now: datetime, silent: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Need, ...]:
-    """All that needs a person, what has waited longest first. ``silent``: by run, from when on its tasks are not claimed."""
+    """Return everything that needs a person, longest wait first.
+
+    Args:
+        board: the board.
+        letters: open dead letters.
+        now: current time.
+        silent: run id -> time since which the tasks of the run are not claimed.
+    """
     open_rows = [row for row in board.rows.values() if row.is_open]
     found = [
         *(need for row in open_rows for need in _approval_needs(row)),
@@ -53,7 +63,7 @@ def needs_of(
 
 
 def approval_commands(request: ApprovalRequest) -> tuple[str, ...]:
-    """What a person types to look at a request and to answer it; ids hold no character that a shell reads otherwise."""
+    """Return the commands that show a request and answer it. Ids contain no characters that are special in a shell."""
     if request.reason == "review":
         return (f"gatewright approvals show {request.request_id}", f"gatewright review vote {request.request_id}")
     return (

@@ -1,4 +1,4 @@
-"""A repository by the runs that the board keeps: how they ended, who made changes, why not, for how much, how long. Pure."""
+"""Statistics of a repository, from the runs on the board: outcomes, makers, reasons, cost and duration. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gatewright.budgets import BILLION, amount_words
 from gatewright.view.board import Board
 from gatewright.view.rows import BoardRow, span_of
 
-#: Reasons that are named, the most frequent first.
+#: Maximum number of reasons, most frequent first.
 MOST_REASONS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class MakerAccount:
-    """How often a change by ``maker`` (``command``, ``patch``, ``agent``, ...) landed, of those that have ended."""
+    """How many ended runs with a change by ``maker`` (``command``, ``patch``, ``agent``, ...) landed."""
 
     maker: str
     landed: int
@@ -30,11 +30,13 @@ class MakerAccount:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryAccount:
-    """``newest``: its runs, the newest first. ``reasons``: codes of those that did not land, with their number.
+    """Statistics of one repository.
 
-    ``cost`` and ``tokens`` are sums of what was reported, in words that name lower bounds. ``to_land``: seconds from
-    acceptance to the end of runs that landed, as the median and the longest; None where none did. ``locks``: open runs that
-    hold paths, or wait for them.
+    ``newest``: its runs, newest first. ``reasons``: codes of the runs that did not land, with counts.
+
+    ``cost`` and ``tokens`` are formatted sums of reported usage, marked where they are lower bounds. ``to_land``: median and
+    maximum of the seconds from acceptance to landing; None without a landed run. ``locks``: open runs that hold paths or wait
+    for them.
     """
 
     url: str
@@ -51,13 +53,13 @@ class RepositoryAccount:
 
 
 def repository_account(board: Board, url: str) -> RepositoryAccount | None:
-    """What the board knows of a repository; None where it has no run of it."""
+    """Return the statistics of a repository; None where the board has no run of it."""
     rows = [row for row in board.rows.values() if row.repository == url]
     return _account(url, rows) if rows else None
 
 
 def repository_accounts(board: Board) -> tuple[RepositoryAccount, ...]:
-    """Every repository that the board has a run of, the one with the newest run first."""
+    """Return the statistics of every repository on the board, the one with the newest run first."""
     rows: defaultdict[str, list[BoardRow]] = defaultdict(list)
     for row in board.rows.values():
         rows[row.repository].append(row)

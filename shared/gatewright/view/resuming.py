@@ -1,7 +1,7 @@
-"""What a page that has seen the ledger up to some place has still to be told. Pure.
+"""Changes of the board since the position in the ledger that a page has seen. Pure.
 
-A board is a state, not a log: a page is brought up to date by the lines whose runs have moved since, so that nothing is lost
-by not looking, and nothing counts twice by being told again.
+A board is a state, not a log. A page receives the rows whose runs changed since its position. So a missed update loses nothing,
+and a repeated one changes nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from gatewright.view.board import Board
 from gatewright.view.filters import BoardFilter
 from gatewright.view.rows import BoardRow
 
-#: Lines that a page is told at once; one that has missed more begins anew, which costs less.
+#: Maximum rows in one update. A page that missed more reloads, which is cheaper.
 MOST_CHANGES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class BoardChanges:
-    """``shown`` are the moved lines that fit the page's filter, oldest first; ``gone`` the ids of those that do not."""
+    """Rows that changed. ``shown``: those that match the page's filter, oldest first. ``gone``: ids of those that do not."""
 
     sequence: int
     shown: tuple[BoardRow, ...]
@@ -28,29 +28,32 @@ class BoardChanges:
 
 @dataclass(frozen=True, slots=True)
 class BoardResync:
-    """The page has to begin anew; ``why`` is one of ``other_ledger``, ``ahead``, ``purged``, ``too_far_behind``."""
+    """The page has to reload. ``why`` is ``other_ledger``, ``ahead``, ``purged`` or ``too_far_behind``."""
 
     why: str
 
 
 def position_of(text: str) -> tuple[str, int] | None:
-    """Ledger and sequence of an event id ``ORIGIN:SEQUENCE``; None for anything else."""
+    """Parse an event id ``ORIGIN:SEQUENCE`` into ledger and sequence; None for anything else."""
     origin, colon, number = text.rpartition(":")
     known = colon and len(text) <= 80 and number.isascii() and number.isdecimal() and len(number) <= 18
     return (origin, int(number)) if known else None
 
 
 def event_id(board: Board) -> str:
-    """The id of an event that tells all that the board holds."""
+    """Return the id of an event that covers the whole board."""
     return f"{board.origin}:{board.sequence}"
 
 
 def changes_since(board: Board, origin: str, sequence: int, chosen: BoardFilter) -> BoardChanges | BoardResync:
-    """What a page that saw the ledger ``origin`` up to ``sequence`` has to be told.
+    """Return the changes for a page that saw the ledger ``origin`` up to ``sequence``.
 
-    It begins anew when it saw another ledger, or more than there is (one that was brought back from a backup), when lines have
-    been dropped since, or when it has missed more than is told at once. An empty ledger has no origin; any may
-    follow it.
+    The page has to reload in four cases:
+
+    1. It saw another ledger. An empty ledger has no origin, so any origin may follow it.
+    2. It saw more than the ledger holds now, for example because a backup was restored.
+    3. Rows were dropped since.
+    4. It missed more rows than one update holds.
     """
     if origin not in (board.origin, "") or (not origin and sequence):
         return BoardResync("other_ledger")

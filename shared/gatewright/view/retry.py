@@ -1,7 +1,7 @@
-"""The command to type after a refusal: the options that would open exactly what was refused.
+"""The command to retry after a refusal, with the options that allow exactly the refused paths.
 
-The table of reasons decides what may be offered after which refusal (``gatewright.reasons.retries``). This module knows which
-option opens a violation, and which paths no line opens.
+The table of reasons decides which refusals may offer options (``gatewright.reasons.retries``). This module maps a violation to
+an option, and excludes paths that must never be offered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gatewright.secret_names import IN_REPOSITORIES
 if TYPE_CHECKING:
     from gatewright.path_patterns.matcher import PathMatcher
 
-#: By the broken rule: what opens it. Rules that are not here are opened by no option.
+#: Option that allows a violation, by the broken rule. No option allows any other rule.
 _OFFER_BY_RULE: Final = {
     "allowed_paths": RetryOffer.PATH,
     "protected_paths.protected": RetryOffer.PROTECTED_PATH,
@@ -35,27 +35,27 @@ _OFFER_BY_RULE: Final = {
 }
 _KIND_RULE: Final = "change_kinds."
 _KIND_IN_DETAIL = re.compile(r"opened only by scope\.allow: ([a-z_]+)$")  # noqa: TID251 - linear: the words before it cannot stand in the repetition
-#: A report lists no more violations than this, and may have left some out then.
+#: Reports list at most this many violations, so a report of this length may be incomplete.
 _MOST_LISTED: Final = 100
-#: More paths than this make no line that anyone reads. Their folders would open more than was refused.
+#: With more paths the line is too long to read. Offering their folders would allow more than was refused.
 _MOST_PATHS: Final = 40
-#: Characters of a path. A report cuts longer texts, and half a path names another file.
+#: Maximum characters of a path. A report cuts longer texts, and a cut path names another file.
 _LONGEST_PATH: Final = 500
-#: What stands before words that are no options, although they may look like some.
+#: Separates options from arguments that look like options.
 _END_OF_OPTIONS: Final = "--"
 
 
 class _Opening(NamedTuple):
-    """An option and its value; an option that stands alone has the value ``""``."""
+    """An option with its value; the value of a flag is ``""``."""
 
     option: RetryOffer
     value: str = ""
 
 
 def retry_options(report: GateReport | None) -> tuple[str, ...]:
-    """The options that, added to the same command, would open all that this verdict refused.
+    """Return the options that allow everything that this report refused, to add to the same command.
 
-    Empty when no option opens one of its violations, or none may be offered for it.
+    The result is empty if a violation cannot be allowed by an option, or must not be.
     """
     if report is None or report.verdict == "PASS" or len(report.violations) >= _MOST_LISTED:
         return ()
@@ -63,7 +63,7 @@ def retry_options(report: GateReport | None) -> tuple[str, ...]:
     pairs = list(dict.fromkeys(opening for opening in openings if opening is not None))
     if not openings or None in openings or len({pair.value for pair in pairs}) > _MOST_PATHS:
         return ()
-    # What --allow-tests opens need not be allowed besides.
+    # A path of --allow-tests needs no --allow.
     opened = {pair.value for pair in pairs if pair.option is RetryOffer.PROTECTED_PATH}
     pairs = [pair for pair in pairs if pair.option is not RetryOffer.PATH or pair.value not in opened]
     order = list(dict.fromkeys(pair.option for pair in pairs))
@@ -72,7 +72,7 @@ def retry_options(report: GateReport | None) -> tuple[str, ...]:
 
 
 def retry_line(command: Sequence[str], options: Iterable[str]) -> str:
-    """The command with ``options`` as one printable line, which a shell reads as exactly these words."""
+    """Format the command with ``options`` as one printable line that a shell parses back to exactly these words."""
     words = [*command]
     at = words.index(_END_OF_OPTIONS) if _END_OF_OPTIONS in words else len(words)
     words[at:at] = _join_options(options)
@@ -80,12 +80,12 @@ def retry_line(command: Sequence[str], options: Iterable[str]) -> str:
 
 
 def retry_label(options: Sequence[str]) -> str:
-    """What stands before the command: options that widen the scope allow what was refused."""
+    """Return the label of the retry command, which differs where the options widen the scope."""
     return "To allow it" if all(each.startswith("--allow") for each in options if each.startswith("--")) else "Retry with"
 
 
 def _opening(violation: Violation) -> _Opening | None:
-    """What opens one broken rule; None when nothing does, or when it may not be offered."""
+    """Return the option that allows one violation; None if there is none, or if it must not be offered."""
     offers = offers_for(violation.code)
     if RetryOffer.LAND_BRANCH in offers:
         return _Opening(RetryOffer.LAND_BRANCH, "branch")
@@ -105,10 +105,12 @@ def _kind(violation: Violation) -> str:
 
 
 def may_be_offered(path: str) -> bool:
-    """Whether a line to paste may name ``path``, as a report has it.
+    """Return whether a retry line may contain ``path``, as written in a report.
 
-    1. it is a path that a contract may allow, and no name that was cut or written with escapes  2. the command line takes it
-    as it stands  3. no tool wrote it as its cache  4. no credentials lie in files of that name.
+    1. It is a path that a contract may allow, and its name was neither cut nor escaped.
+    2. The command line accepts it unchanged.
+    3. It is not a cache of a tool.
+    4. Files of that name do not hold credentials.
     """
     try:
         exact = check_allowed_path(path) == path and path.isprintable() and len(path) <= _LONGEST_PATH  # 1
@@ -121,14 +123,14 @@ def may_be_offered(path: str) -> bool:
 
 @cache
 def _sacred_names() -> PathMatcher:
-    # Imported late: most runs land.
+    # Imported late: most runs land, and do not need it.
     from gatewright.path_patterns.matcher import PathMatcher
 
     return PathMatcher([IN_REPOSITORIES])
 
 
 def _join_options(options: Iterable[str]) -> Iterator[str]:
-    """The options, each value that begins with a dash joined to its own: it would be taken for an option."""
+    """Yield the options. A value that begins with a dash is joined to its option, since it would be parsed as an option."""
     alone, waiting = flags_without_value(), iter(options)
     for option in waiting:
         if option in alone or not option.startswith("--"):
@@ -142,10 +144,10 @@ def _join_options(options: Iterable[str]) -> Iterator[str]:
 
 
 def _quote_word(word: str) -> str:
-    """``word`` for a shell. What does not simply print is written as escapes, which bash, zsh and ksh read back."""
+    """Quote ``word`` for a shell. Unprintable characters become escapes that bash, zsh and ksh decode."""
     if not word.isprintable():
         return "$'" + "".join(map(_escape_shell_char, word)) + "'"
-    # zsh takes a word that begins with = for the place of a program.
+    # zsh expands a word that begins with = to the path of a program.
     return "'='" + shlex.quote(word[1:]) if word.startswith("=") else shlex.quote(word)
 
 

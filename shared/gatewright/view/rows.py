@@ -1,6 +1,7 @@
-"""One run as a line of the board: where it stands, since when, who has what in hand, and why it ended. Pure.
+"""One run as a row of the board: stage, times, tasks at work and the reason of its end. Pure.
 
-Texts come from publishers, repositories and models. They are cut here, and made visible and escaped by what shows them.
+Texts come from publishers, repositories and models. This module cuts them. The code that shows them makes them visible and
+escapes them.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from gatewright.run.spending import spending_of
 from gatewright.run.state import Run, RunTask
 from gatewright.work_documents.request_summary import change_size, gate_standing, request_summary
 
-#: Where a run stands for people: at work, waiting for a person, waiting for paths that others hold, landed, ended otherwise.
+#: Stages of a run for people: working, waiting for a person, waiting for locked paths, landed, ended otherwise.
 RunStage = Literal["running", "person", "locks", "landed", "failed"]
 STAGES: Final[tuple[RunStage, ...]] = get_args(RunStage)
-#: The stages of a run that goes on.
+#: Stages of an open run.
 OPEN_STAGES: Final = frozenset({"running", "person", "locks"})
 
-#: Characters of a text that a line keeps.
+#: Maximum characters of a text in a row.
 MOST_WORDS: Final = 400
-#: Paths of one run that a line names.
+#: Maximum paths of a run in a row.
 _MOST_PATHS: Final = 20
-#: Seconds without an event after which an open run is called silent, and what is added to the longest time that its tasks have.
+#: Seconds without an event until an open run is silent, and seconds to add to the longest timeout of its tasks.
 QUIET_SECONDS: Final = 600.0
 QUIET_MARGIN: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInHand:
-    """A task that was given out and not answered. ``pool`` is the pool whose processes do it; ``since`` is RFC 3339.
+    """A dispatched task without an answer. ``pool``: pool of its processes. ``since``: RFC 3339.
 
-    ``process``: the one that claims it, in its own word; empty where none has said so, as within the first beat.
+    ``process``: the process that claims the task, by its own report; empty before the first claim.
     """
 
     task_id: str
@@ -54,13 +55,13 @@ class TaskInHand:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One run. ``sequence`` is the stream sequence of its last entry; times are RFC 3339, empty where there is none.
+    """One run. ``sequence`` is the stream sequence of its last entry. Times are RFC 3339, empty where unknown.
 
-    ``code`` and ``message`` are those of a run that did not land. ``holders`` are the runs whose paths it waits for.
-    ``quiet_after``: seconds without an event after which it is silent. ``maker``: who makes the change (``command``, ``agent``,
-    ...; ``several``). ``tokens`` and ``nano_usd`` are what was reported, ``locked`` the paths that an open run holds.
-    ``priority`` is the class that its tasks wait in. ``ordered_by`` are the people who ordered it, as far as known.
-    ``change`` is the size of its candidate, such as ``2 files, 14 lines``.
+    ``code`` and ``message``: reason of a run that did not land. ``holders``: runs that hold the paths it waits for.
+    ``quiet_after``: seconds without an event until the run is silent. ``maker``: maker of the change (``command``, ``agent``,
+    ...; ``several``). ``tokens`` and ``nano_usd``: reported usage. ``locked``: paths that an open run holds. ``priority``:
+    priority class of its tasks. ``ordered_by``: people who ordered it, as far as known. ``change``: size of its candidate, such
+    as ``2 files, 14 lines``.
     """
 
     run_id: str
@@ -83,7 +84,7 @@ class BoardRow:
     waiting_since: str = ""
     asks: tuple[ApprovalRequest, ...] = ()
     asked: tuple[tuple[str, ...], ...] = ()
-    #: What each of ``asks`` is about, in brief.
+    #: Short descriptions of the requests in ``asks``.
     summaries: tuple[ApprovalSummary, ...] = ()
     sealed: bool = False
     expired: bool = False
@@ -91,7 +92,7 @@ class BoardRow:
     maker: str = ""
     tokens: int = 0
     nano_usd: int = 0
-    #: Which of them are lower bounds: ``tokens``, ``cost_usd``.
+    #: Fields whose values are lower bounds: ``tokens``, ``cost_usd``.
     least: tuple[str, ...] = ()
     locked: tuple[str, ...] = ()
     priority: str = ""
@@ -100,17 +101,17 @@ class BoardRow:
 
     @property
     def is_open(self) -> bool:
-        """Whether it goes on."""
+        """Return whether the run has not ended."""
         return self.stage in OPEN_STAGES
 
     @property
     def order(self) -> tuple[str, str]:
-        """What lists are sorted by, the newest last."""
+        """Return the sort key of lists; the newest run sorts last."""
         return (self.created_at, self.run_id)
 
 
 def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
-    """The line of a run whose last entry has this stream sequence."""
+    """Return the row of a run. ``sequence``: stream sequence of its last entry."""
     run = followed.run
     stage = stage_of(run)
     failure, landed = run.failure, run.landed
@@ -157,9 +158,12 @@ def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
 def tasks_in_hand(
     run: Run, given_out: Mapping[str, str], claimed: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[TaskInHand, ...]:
-    """What of an open run was given out and not answered; nothing of one that has ended.
+    """Return the dispatched tasks of an open run that have no answer; none for an ended run.
 
-    ``given_out``: by task, when it last was; ``claimed``: by task, which process claims it.
+    Args:
+        run: the run.
+        given_out: task id -> time of its last dispatch.
+        claimed: task id -> process that claims it.
     """
     if run.ended:
         return ()
@@ -173,19 +177,19 @@ def tasks_in_hand(
 
 
 def with_processes(row: BoardRow, claimed: Mapping[str, str]) -> BoardRow:
-    """``row`` with the processes that claim its tasks, by task; what is no longer claimed is named no more."""
+    """Return ``row`` with the current claims of its tasks (task id -> process). Claims that ended are removed."""
     tasks = tuple(replace(task, process=claimed.get(task.task_id, "")) for task in row.in_hand)
     return row if tasks == row.in_hand else replace(row, in_hand=tasks)
 
 
 def with_target(row: BoardRow, moved: MovedTarget | None) -> BoardRow:
-    """``row`` with where its target was last seen, in what people are asked; None: the target stands where the run started."""
+    """Return ``row`` with the current target branch in its approval requests. None: the target has not moved."""
     summaries = tuple(replace_fields(each, moved=moved) for each in row.summaries)
     return row if summaries == row.summaries else replace(row, summaries=summaries)
 
 
 def stage_of(run: Run) -> RunStage:
-    """Where a run stands for people."""
+    """Return the stage of a run for people."""
     if run.ended:
         return "landed" if run.status == "SUCCESS" else "failed"
     if run.parked:
@@ -194,17 +198,20 @@ def stage_of(run: Run) -> RunStage:
 
 
 def seconds_since(moment: str, now: datetime) -> float:
-    """Seconds from a timestamp to ``now``, none below zero; 0 for an empty one."""
+    """Return the seconds from a timestamp to ``now``, at least 0; 0 for an empty timestamp."""
     return max(0.0, (now - datetime.fromisoformat(moment)).total_seconds()) if moment else 0.0
 
 
 def is_silent(row: BoardRow, now: datetime) -> bool:
-    """Whether a run that waits neither for a person nor for paths has shown no sign for longer than its tasks may take."""
+    """Return whether a working run has had no event for longer than its tasks may take.
+
+    A run that waits for a person or for paths is never silent.
+    """
     return row.stage == "running" and seconds_since(row.last_at, now) > row.quiet_after
 
 
 def span_of(row: BoardRow) -> float:
-    """Seconds from the acceptance of a run to its end; 0 while it goes on."""
+    """Return the seconds from the acceptance of a run to its end; 0 for an open run."""
     return seconds_since(row.created_at, datetime.fromisoformat(row.finished_at)) if row.finished_at else 0.0
 
 
@@ -214,7 +221,7 @@ def _priority(run: Run) -> str:
 
 
 def _change_size(run: Run) -> str:
-    """Files and lines of the candidate that stands, or of the one that was chosen; empty before there is one."""
+    """Return files and lines of the current or chosen candidate; empty before there is one."""
     candidate = run.seen_from(run.chosen).candidate
     return change_size(candidate.changed_files, candidate.changed_lines) if candidate is not None else ""
 
@@ -239,7 +246,7 @@ def _waiting_since(followed: FollowedRun, stage: RunStage, asks: tuple[ApprovalR
 
 
 def _quiet_after(run: Run) -> float:
-    """A task may be silent for as long as it has; what has not said how long is given the usual time."""
+    """Return the seconds without an event until the run is silent: the longest task timeout, or the default."""
     longest = max((_seconds_of(task) for task in run.tasks.values() if task.status == "RUNNING"), default=0.0)
     return max(QUIET_SECONDS, longest + QUIET_MARGIN)
 

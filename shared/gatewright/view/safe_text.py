@@ -1,4 +1,4 @@
-"""Text from outside as it may be shown: what does not simply print is written as an escape, so that a reader sees it.
+"""External text made safe to show: unprintable characters become visible escapes.
 
 Control characters, escape sequences and bidirectional marks can make one text look like another. Pure.
 """
@@ -8,24 +8,24 @@ from __future__ import annotations
 import re
 import textwrap
 
-#: Terminal sequences: CSI, OSC and other strings up to their end, two-character escapes.
+#: Terminal sequences: CSI, OSC and other strings including their terminator, and two-character escapes.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[ -/]*[0-~])")  # noqa: TID251 - linear: each try ends where the next one begins
 
 
 def visible(text: str) -> str:
-    """``text`` with everything but printable characters, spaces, tabs and line feeds written as an escape."""
+    """Escape every character of ``text`` except printable ones, spaces, tabs and line feeds."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else _escape_char(char) for char in text)
 
 
 def printable(text: str) -> str:
-    """``text`` for one line of a terminal: everything that does not simply print, line feeds too, written as an escape."""
+    """Escape every unprintable character of ``text``, including line feeds, so that it fits one line of a terminal."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line, visible, each run of white space as one space."""
+    """Return ``text`` on one line: visible, with each run of white space as one space."""
     return visible(" ".join(text.split()))
 
 
@@ -36,7 +36,7 @@ def terminal_text(data: bytes) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """``text`` in at most ``width`` columns: cut between two words, with an ellipsis; a longer word is cut itself."""
+    """Cut ``text`` to ``width`` columns between two words, with an ellipsis. A longer word is cut itself."""
     if len(text) <= width:
         return text
     kept, _, _ = text[:width].rpartition(" ")
@@ -44,13 +44,13 @@ def fit(text: str, width: int) -> str:
 
 
 def hang(text: str, width: int, margin: int) -> str:
-    """``text`` on lines of ``width`` columns, broken between words; all but the first begin with ``margin`` spaces."""
+    """Wrap ``text`` at ``width`` columns; all lines but the first are indented by ``margin`` spaces."""
     room = max(width, margin + 20)
     return textwrap.fill(text, room, subsequent_indent=" " * margin, break_long_words=False, break_on_hyphens=False)
 
 
 def size_words(size: int) -> str:
-    """A number of bytes for people: ``512 B``, ``1.2 kB``, ``3.4 MB``."""
+    """Format a number of bytes: ``512 B``, ``1.2 kB``, ``3.4 MB``."""
     if size < 1000:
         return f"{size} B"
     amount = float(size)
@@ -62,7 +62,7 @@ def size_words(size: int) -> str:
 
 
 def seconds_words(seconds: float) -> str:
-    """A duration for people: ``12 ms``, ``1.25 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    """Format a duration: ``12 ms``, ``1.25 s``, ``3 min 20 s``, ``2 h 05 min``."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -74,7 +74,7 @@ def seconds_words(seconds: float) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """About how long, in one unit: ``42 s``, ``3 min``, ``5 h``, ``2 d``; nothing below zero."""
+    """Format an approximate duration in one unit: ``42 s``, ``3 min``, ``5 h``, ``2 d``. A negative value gives ``0 s``."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{int(seconds // size)} {unit}"

@@ -1,4 +1,4 @@
-"""An event of a run in one or a few lines for people. Pure; the displays decide how a line looks on a terminal."""
+"""Events of a run as lines of text for people. Pure; the displays decide how a line looks on a terminal."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from gatewright.work_documents.remarks import RunRemark, first_lines, gate_remar
 
 SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!", "more": " "}
 
-#: Violations that are listed; a line has the number of further ones.
+#: Maximum violations to list; a last line has the number of the others.
 MOST_VIOLATIONS = 6
-#: Remarks that are listed; documents list all of them.
+#: Maximum remarks to list; documents list all of them.
 MOST_REMARKS = 12
-#: Lines of one message of an agent; the bundle has all of it.
+#: Maximum lines of one agent message; the bundle holds the whole message.
 MOST_AGENT_LINES = 8
 
-#: Clamps that are named; a line has the number of further ones.
+#: Maximum clamps to list; a last line has the number of the others.
 MOST_CLAMPS = 5
 _CLAMP_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
-    """``at`` is seconds since the run was accepted; ``stage`` a name such as ``S2 execute``; ``text`` is printable."""
+    """One line. ``at``: seconds since acceptance. ``stage``: name such as ``S2 execute``. ``text`` is printable."""
 
     at: float
     stage: str
@@ -49,7 +49,7 @@ class TimelineLine:
 
 
 def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
-    """The lines of ``record``; ``view`` is the run after it."""
+    """Return the lines of ``record``. ``view`` is the run after it."""
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
     said = _event_sentences(record, view)
@@ -59,13 +59,13 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
 
 
 def event_text(line: TimelineLine) -> str:
-    """``[  0.31s] S2 execute  ✔ diff gate: ok``."""
+    """Format a line as ``[  0.31s] S2 execute  ✔ diff gate: ok``."""
     who = f"{line.who}: " if line.who else ""
     return f"[{line.at:7.2f}s] {line.stage:<10} {SIGNS[line.mark]} {printable(who)}{line.text}"
 
 
 def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ...]:
-    """What an agent reports that it does now: a claim, and printable."""
+    """Return the current activity that an agent reports: an unverified claim, made printable."""
     at = seconds_between(view.run.created_at, timestamp(SystemClock().now()))
     mark: Mark = "warn" if said.event in {"permission", "problem"} else "plain"
     stage = stage_name(view.run.state)
@@ -180,7 +180,7 @@ def approval_sentence(
     | e.ApprovalExpired,
     view: RunView,
 ) -> tuple[Mark, str, str]:
-    """A request to people, or an answer."""
+    """Return mark, stage and sentence of an approval request, or of an answer to one."""
     match payload:
         case e.LocksReleased():
             return ("plain", "gatekeeper", "releases its paths while it waits")
@@ -223,16 +223,16 @@ def _verdict_sentences(report: GateReport, view: RunView) -> list[tuple[Mark, st
 
 
 def _remark_sentences(remarks: Iterable[RunRemark]) -> list[tuple[Mark, str, str]]:
-    """A line with a mark for each of the first remarks."""
+    """Return a marked line for each of the first remarks."""
     shown = first_lines(remarks, MOST_REMARKS)
     more = [f"... and {count(shown.more, 'more remark')}"] if shown.more else []
     return [("warn", "", f"remark of {line}") for line in shown.lines] + [("warn", "", line) for line in more]
 
 
 def violation_lines(report: GateReport) -> list[str]:
-    """The broken rules of a verdict: ``path: code (rule) detail``, the first few and how many more.
+    """Format the violations of a report as ``path: code (rule) detail``: the first few, and the number of the others.
 
-    None where the summary has the same words.
+    The result is empty where the summary has the same text.
     """
     if len(report.violations) == 1 and report.violations[0].path is None and report.violations[0].detail in report.summary:
         return []
@@ -247,7 +247,7 @@ def _violation(violation: Violation) -> str:
 
 
 def finding_lines(review: ReviewReport) -> list[str]:
-    """The blocking findings of a review: ``path:line: code: message``, the first few and how many more."""
+    """Format the blocking findings of a review as ``path:line: code: message``: the first few, and the number of the others."""
     blocking = [finding for finding in review.findings if finding.blocking]
     shown = []
     for finding in blocking[:MOST_VIOLATIONS]:
@@ -264,7 +264,7 @@ def _failure_words(error: Error, view: RunView) -> str:
 
 
 def candidate_prefix(view: RunView, task_id: str | None) -> str:
-    """``candidate 2: `` where there are several, and the task is about that one."""
+    """Return ``candidate 2: `` for a task of one of several candidates, else an empty text."""
     task = view.run.tasks.get(task_id or "")
     return f"candidate {task.candidate}: " if task is not None and task.candidate else ""
 
@@ -284,7 +284,7 @@ def _tests_sentence(tests: TestReport, about: str) -> tuple[Mark, str, str]:
 
 
 def proof_lines(tests: TestReport) -> list[str]:
-    """What the last run of each required command proved: ``name: words``, the first few and how many more.
+    """Format the proof of the last run of each required command as ``name: words``: the first few, and the number of others.
 
     A doubtful proof is a remark (``work_documents/remarks.py``).
     """
@@ -295,12 +295,12 @@ def proof_lines(tests: TestReport) -> list[str]:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 file``, ``2 files``."""
+    """Format a count: ``1 file``, ``2 files``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def consultation_in(payload: e.RunEvent) -> Consultation | None:
-    """What a role asked a model, by the event of its answer; None for an event without."""
+    """Return the model consultation of a role that an answer event carries; None for other events."""
     match payload:
         case e.ContractCompiled(contract=contract):
             return contract.consultation
@@ -317,7 +317,7 @@ def consultation_in(payload: e.RunEvent) -> Consultation | None:
 
 
 def consulted_words(asked: Consultation) -> list[str]:
-    """``asked fast: 1 answer, 3,300 tokens, 0.0036 USD``, and a line for each value that was not taken."""
+    """Format a consultation: ``asked fast: 1 answer, 3,300 tokens, 0.0036 USD``, and a line for each rejected value."""
     answers = "1 answer" if asked.asked == 1 else f"{asked.asked} answers"
     tokens = amount_words(asked.tokens, "tokens", least=asked.incomplete)
     cost = amount_words(asked.cost_usd, "USD", least=asked.incomplete or asked.unpriced)
@@ -328,7 +328,7 @@ def consulted_words(asked: Consultation) -> list[str]:
 
 
 def consulting_roles(run: Run) -> Iterator[tuple[str, Consultation]]:
-    """The roles of a run that asked models, as it stands."""
+    """Yield the roles that consulted models in the run so far, each with its consultation."""
     pairs = (
         ("pm", run.contract.consultation if run.contract is not None else None),
         ("techlead", run.plan.consultation if run.plan is not None else None),

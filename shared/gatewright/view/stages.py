@@ -1,6 +1,6 @@
-"""The stages of a run as people read them: one line for each stage that matters, passed gates folded. Pure.
+"""The stages of a run for people: one line for each relevant stage; gates that passed are folded into it. Pure.
 
-``sentences`` has every event. ``gatewright run``, ``watch`` and ``show`` print these lines unless they are verbose.
+``sentences`` covers every event. ``gatewright run``, ``watch`` and ``show`` print these lines unless they are verbose.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gatewright.view.run_view import Mark, RunView, StageLine, advance
 from gatewright.view.safe_text import fit, hang, printable
 from gatewright.work_documents import remarks
 
-#: Columns of a page that is no terminal; where the text of a line begins.
+#: Page width without a terminal, and the column where the text of a line begins.
 PAGE_WIDTH: Final = 80
 MARGIN: Final = 12
-#: What people call the stage that a gate judges, or that a role works in; any other one stands for itself.
+#: Display name of the stage of a gate or role; others keep their own name.
 _STAGES: Final = {"diff": "scope", "integrated": "scope", "locks": "paths", "reviewer": "review"}
 _STAGES_OF_ROLES: Final = {"pm": "order", "techlead": "plan", "worker": "change", "reviewer": "review", "testrunner": "tests"}
 _WORK: Final = {
@@ -34,18 +34,18 @@ _WORK: Final = {
     "reviewer": "reviewing the change",
     "testrunner": "running the tests",
 }
-#: Allowed paths that a line names.
+#: Maximum allowed paths in a line.
 _MOST_PATHS: Final = 3
 _Line = tuple[Mark, str, str]
 
 
 def stage_lines(record: OrchestratorEvent, view: RunView) -> tuple[StageLine, ...]:
-    """The lines that ``record`` adds; ``view`` is the run after it. Most events add none."""
+    """Return the lines that ``record`` adds; most events add none. ``view`` is the run after it."""
     return tuple(StageLine(mark, name, printable(text)) for mark, name, text in _lines_of(e.event_of(record), view))
 
 
 def view_with_stages(records: Iterable[OrchestratorEvent]) -> RunView | None:
-    """The view that a run's events add up to, with its stages; None for none. Raises MalformedError as ``evolve`` does."""
+    """Fold the events of a run into its view with stages; None without events. Raises MalformedError as ``evolve`` does."""
     view: RunView | None = None
     stages: list[StageLine] = []
     for record in records:
@@ -55,19 +55,19 @@ def view_with_stages(records: Iterable[OrchestratorEvent]) -> RunView | None:
 
 
 def stage_text(line: StageLine, width: int | None = None) -> str:
-    """``✔ scope     1 file changed, inside src``; longer lines are broken at ``width``."""
+    """Format a line as ``✔ scope     1 file changed, inside src``, wrapped at ``width``."""
     words = f"{sentences.SIGNS[line.mark]} {line.name:<9} {line.text}"
     return words if width is None or len(words) <= width else hang(words, width, MARGIN)
 
 
 def title_lines(run: Run, width: int = PAGE_WIDTH) -> list[str]:
-    """What was requested and the id of the run, on one line where both fit into ``width``."""
+    """Return request and run id, on one line where both fit into ``width``."""
     title, room = printable(" ".join(run.accepted.user_request.split())), width - len(run.run_id) - 2
     return [f"{title:<{room}}  {run.run_id}"] if len(title) <= room else [fit(title, width), run.run_id]
 
 
 def work_lines(view: RunView, now: datetime) -> list[str]:
-    """What happens in an open run: ``worker · making the change · 12 s``, one line for each role at work."""
+    """Return a line for each role at work in an open run: ``worker · making the change · 12 s``."""
     by_role: dict[str, list[float]] = {}
     for task in tasks_in_hand(view.run, view.dispatched):
         by_role.setdefault(task.role, []).append(seconds_since(task.since, now))
@@ -78,14 +78,14 @@ def work_lines(view: RunView, now: datetime) -> list[str]:
 
 
 def refusal_stages(report: GateReport, allowed: tuple[str, ...]) -> tuple[StageLine, ...]:
-    """The lines of a gate's refusal outside a run; ``allowed`` are the paths that may change."""
+    """Return the lines of a gate's refusal outside a run. ``allowed``: paths that may change."""
     first, *others = _refusal_texts(report, allowed)
     stages = [StageLine("bad", _STAGES.get(report.gate, report.gate), printable(first))]
     return (*stages, *(StageLine("more", "", printable(text)) for text in others))
 
 
 def _refusal_texts(report: GateReport, allowed: tuple[str, ...]) -> list[str]:
-    """Why a gate refused: a sentence with its code for each of the first broken rules, and how many more there are."""
+    """Return a sentence with the code of each of the first violations, and the number of the others."""
     broken = report.violations
     if not broken or (len(broken) == 1 and broken[0].path is None and broken[0].detail in report.summary):
         return [f"{in_options(report.summary)} [{report.code}]"]
@@ -162,7 +162,7 @@ def _verdict_lines(report: GateReport, view: RunView) -> Iterator[_Line]:
 
 
 def _tests_text(tests: TestReport) -> str:
-    """``128 passed, 2 new`` where the commands report their tests, else how many commands succeeded."""
+    """Return ``128 passed, 2 new`` where the commands report their tests, else how many commands succeeded."""
     final = {command.name: command for command in tests.commands}.values()
     proofs = [command.proof for command in final if command.proof is not None]
     counts = [proof.counts for proof in proofs if proof.counts is not None]
@@ -189,7 +189,7 @@ def _remark_lines(found: Iterable[remarks.RunRemark]) -> Iterator[_Line]:
 
 
 def _reported_codes(view: RunView) -> set[str]:
-    """The codes of the refusals and failures that have lines of their own."""
+    """Return the codes of refusals and failures that have their own lines."""
     codes = {gate.code for gate in view.gates if gate.verdict == "FAIL"} | {error.code for error in view.errors.values()}
     return codes | {(result.failure or "").partition(":")[0] for result in view.results.values()}
 

@@ -1,4 +1,4 @@
-"""When things happened in a run: states and tasks as spans, gates as marks, in seconds since its acceptance. Pure."""
+"""The timeline of a run: states and tasks as spans, gates as marks, in seconds since acceptance. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ending = Literal["good", "bad", "open"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineSpan:
-    """From ``start`` to ``end`` (seconds). ``end`` of what never ended is the end of the run, and its ending ``open``."""
+    """A span in seconds. A span that never ended stops at the end of the run, and its ending is ``open``."""
 
     start: float
     end: float
@@ -26,7 +26,7 @@ class TimelineSpan:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A gate's verdict at a moment."""
+    """The verdict of a gate at a point in time."""
 
     at: float
     gate: str
@@ -36,7 +36,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the drawing. ``kind`` is ``state`` or ``task``; tasks stand below the state that they were given out in."""
+    """One row of the drawing. ``kind`` is ``state`` or ``task``; a task follows the state that dispatched it."""
 
     kind: Literal["state", "task"]
     name: str
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """``rows`` in the order of the states; ``attempts`` are the moments at which a new round of the fix loop began."""
+    """The timeline. ``rows``: in the order of the states. ``attempts``: start times of the fix rounds."""
 
     rows: tuple[Row, ...]
     attempts: tuple[float, ...]
@@ -73,9 +73,10 @@ class _Drawing:
 
 
 def timeline_of(records: Sequence[OrchestratorEvent], run_id: str, now: datetime | None = None) -> Timeline:
-    """The timeline of a run's events, as far as they go; what is open goes on until ``now``.
+    """Return the timeline of the events of a run; open spans continue until ``now``.
 
-    Raises MalformedError for an event whose payload does not fit.
+    Raises:
+        MalformedError: the payload of an event is invalid.
     """
     if not records:
         return Timeline((), (), 0.0)
@@ -131,7 +132,7 @@ def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
 
 
 def _judged_task(drawing: _Drawing, role: str, said: str | None) -> str:
-    """The task that a judge's answer is about: the one that it names, where that was given out; else the role's last."""
+    """Return the task that a judge's answer is about: the task that it names if dispatched, else the role's last task."""
     return said if said in drawing.given else drawing.role_task.get(role, "")
 
 
@@ -159,7 +160,7 @@ def _rows(drawing: _Drawing, run_id: str) -> tuple[Row, ...]:
 
 
 def _moment(stamp: str) -> datetime:
-    """An event's time; one that is none cannot be drawn, and stands at the beginning of time."""
+    """Parse the time of an event; an invalid time becomes the minimum datetime."""
     try:
         moment = datetime.fromisoformat(stamp)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``agents``: which coding agents contracts may name here, and whether one could begin."""
+"""``agents``: coding agents that contracts may name on this host, and whether they are ready."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MODULE: Final = "gatewright.services.worker.agents.probe"
 _LARGEST_LINE: Final = 1 << 20
 _SECONDS: Final = 15.0
 _MOST_BYTES: Final = 8 << 20
-#: Names of models that a message lists.
+#: Maximum model names in a message.
 _MOST_NAMES: Final = 10
 _PLACE: Final = "/executor/model"
 
@@ -81,7 +81,7 @@ def list_agents(json_output: JsonOutput = False) -> None:
 
 
 def _standing(row: Mapping[str, Any]) -> str:
-    """Whether an agent that is here may be used, and what would have to be done first."""
+    """Describe whether an installed agent may be used, and if not, what to do first."""
     if not row["usable"]:
         return f"{row['versions']} is wanted"
     words = {
@@ -161,9 +161,10 @@ def login_check(
 
 
 def probe_agent(name: str, home: Path) -> Iterator[dict[str, Any]]:
-    """The documents of the probe as they come: each step, and at last the admission, which is kept below ``home``.
+    """Yield the documents of the probe: each step, and finally the admission, which is stored below ``home``.
 
-    Raises GatewrightError with the reason of the probe where it could not be made.
+    Raises:
+        GatewrightError: the probe could not be made; its reason is that of the probe.
     """
     from gatewright.app.cli import settings
     from gatewright.app.stack.launch import interpreter
@@ -198,14 +199,19 @@ def _documents(lines: Any) -> Iterator[dict[str, Any]]:
 
 
 def _error(document: dict[str, Any]) -> GatewrightError:
-    """The reason's own family decides the exit code."""
+    """Convert an error document. The family of its reason decides the exit code."""
     return DeniedError(str(document.get("message")), code=str(document["code"]))
 
 
 async def check_provider(name: str, api: Api | None) -> tuple[list[Fault], str]:
-    """What is wrong with the provider of the model ``name``, or what it answered. ``api`` None: its first one.
+    """Check the provider of the model ``name``: return its faults, or its answer.
 
-    Raises ConfigurationError for a policy file, a key or a certificate that cannot be used.
+    Args:
+        name: the model.
+        api: API to use; None for the provider's first one.
+
+    Raises:
+        ConfigurationError: a policy file, key or certificate cannot be used.
     """
     import aiohttp
 
@@ -253,7 +259,7 @@ async def _list_models(provider: Provider, api: Api) -> tuple[int, bytes]:
 
 
 def _names_of(body: bytes) -> list[str]:
-    """The names in a list of models of OpenAI and Anthropic (``data``) or Gemini (``models``); empty for anything else."""
+    """Return the names in a list of models of OpenAI and Anthropic (``data``) or Gemini (``models``); empty for other data."""
     from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
     try:
@@ -268,7 +274,7 @@ def _names_of(body: bytes) -> list[str]:
 
 def _check_name(model: ModelEntry, names: list[str], where: str) -> tuple[list[Fault], str]:
     wanted = model.upstream_name
-    # A name without a date or a tag stands for the newest one: claude-sonnet-4-5, qwen2.5-coder.
+    # A name without a date or tag means the newest one: claude-sonnet-4-5, qwen2.5-coder.
     if any(name == wanted or name.startswith((f"{wanted}-", f"{wanted}:")) for name in names):
         return [], f"{where} answers, and has the model {wanted}"
     some = ", ".join(sorted(names)[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")

@@ -1,4 +1,4 @@
-"""``backup`` and ``restore``: a whole installation into a folder, while runs go on, and back onto another disk."""
+"""``backup`` and ``restore``: copy an installation into a folder while runs continue, and restore it elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Keys = Annotated[Path | None, typer.Option("--keys", metavar="DIR", help="Directory of the identities (default: home folder)")]
 Tell = Callable[[str], None]
 _STORE = "nats"
-#: Seconds that a server which does not answer is asked again.
+#: Seconds of retries against a server that does not answer.
 _PATIENCE_SECONDS = 60.0
 
 
@@ -113,11 +113,11 @@ def _print_progress(words: str) -> None:
 
 
 def _skip_progress(words: str) -> None:
-    """With --json the last line is all that is said."""
+    """Print nothing: with --json the result on the last line is the only output."""
 
 
 def back_up(folder: Path, keys: Path | None, tell: Tell) -> BackupOutcome:
-    """Back up what the home folder, or the bus that was named, is. Raises GatewrightError, OSError."""
+    """Back up the home folder, or the bus that was named. Raises GatewrightError, OSError."""
     from gatewright.app.cli.context import find_place
     from gatewright.bus.identities import bus_keys
 
@@ -126,7 +126,12 @@ def back_up(folder: Path, keys: Path | None, tell: Tell) -> BackupOutcome:
 
 
 def check_backup(folder: Path, digest: str | None) -> tuple[BackupContents, str]:
-    """A backup that is whole and as it was written, and its digest. Raises MalformedError, VerificationError."""
+    """Check that a backup is complete and unchanged; return its contents and digest.
+
+    Raises:
+        MalformedError: the backup cannot be read.
+        VerificationError: the backup was changed.
+    """
     from gatewright.app.backup.contents import check_files, read_backup
 
     contents, found = read_backup(folder, digest)
@@ -137,7 +142,7 @@ def check_backup(folder: Path, digest: str | None) -> tuple[BackupContents, str]
 def restore_installation(
     folder: Path, contents: BackupContents, only: str | None, replicas: int | None, tell: Tell
 ) -> Restored:
-    """Restore what was looked at. Raises GatewrightError, OSError."""
+    """Restore a backup that was checked. Raises GatewrightError, OSError."""
     from gatewright.app.backup.restoring import Restored, bring_files, staged_home
     from gatewright.app.cli.context import find_place
 
@@ -169,7 +174,7 @@ async def _back_up_bus(folder: Path, place: CommandContext, keys: Path, tell: Te
 
 @contextlib.asynccontextmanager
 async def _provisioner(place: CommandContext, keys: Path) -> AsyncIterator[BusAddress]:
-    """The bus as the identity that may keep it; where no server of the home folder runs, one is started for this."""
+    """Yield the address of the bus as provisioner. Start a server if none of the home folder runs."""
     from gatewright.app.cli import settings
     from gatewright.app.stack import state
     from gatewright.app.stack.nats_server import NatsServer
@@ -222,7 +227,7 @@ def _installation(place: CommandContext, keys: Path) -> Installation:
 
 
 def _below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
-    """The files of a folder, and what links in it lead to; those that begin with a dot are on their way to be one."""
+    """Yield the files of a folder, and the targets of its links. Names that begin with a dot are incomplete files."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name.startswith("."):
             continue
@@ -235,7 +240,7 @@ def _below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
 async def _restore_streams(
     bus: BusAddress | None, staging: Path, folder: Path, contents: BackupContents, replicas: int | None, tell: Tell
 ) -> None:
-    """The streams of an installation: on the bus that was named, or on a server that is started here for it."""
+    """Restore the streams: to the bus that was named, or to a server that this function starts."""
     from gatewright.app.stack.nats_server import NatsServer
     from gatewright.bus.identities import PROVISIONER, bus_keys
     from gatewright.bus.topology import is_of_ledger

@@ -1,7 +1,7 @@
-"""What ``refs list`` and ``refs tidy`` do: branches of runs, mirrors of the home folder, and branches that expire.
+"""The implementation of ``refs list`` and ``refs tidy``: branches of runs, mirrors of the home folder, branches that expire.
 
-For repositories of other hosts the process has a credential that pushes, and no identity of the bus: one that had both could
-remove a change and the record of it.
+For repositories of other hosts the process has a credential that pushes, and no identity of the bus. A process with both could
+remove a change together with its record.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from gatewright.git.refs import Source, parse_url
 from gatewright.git.remote_run_refs import RemoteRunRefs
 from gatewright.view.stages import PAGE_WIDTH
 
-#: Below the home folder, for as long as a round lasts.
+#: Below the home folder, for the duration of a round.
 _COPIES = "branch-copies"
 _STOPPED = "git_cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class RoundWatch:
-    """``begun`` hears of each repository, ``planned`` of its plan, ``deleted`` of what became of each branch.
+    """Callbacks of a round. ``begun``: each repository. ``planned``: its plan. ``deleted``: the outcome of each branch.
 
     ``stopped`` ends a round.
     """
@@ -58,7 +58,7 @@ class RoundWatch:
 
 
 def remote_source(given: str | None) -> Source | None:
-    """The repository of another host that is named; None for one on this host. Raises MalformedError (``bad_url``)."""
+    """Return the source of a repository on another host; None for one on this host. Raises MalformedError (``bad_url``)."""
     if given is None or ":" not in given or (find_place().here / given).exists():
         return None
     source = parse_url(given, PROTOCOLS)
@@ -66,9 +66,10 @@ def remote_source(given: str | None) -> Source | None:
 
 
 def find_sources(given: Sequence[str]) -> tuple[tuple[str | None, Source | None], ...]:
-    """The repositories that are meant, each with its source where it is on another host; None: the one that the user stands in.
+    """Resolve repository names, each with its source if it is on another host. None: the repository of the current folder.
 
-    Raises MalformedError (``bad_url``; ``no_bus_identity_here`` where this process has an identity of the bus).
+    Raises:
+        MalformedError: ``bad_url``; ``no_bus_identity_here`` where this process has an identity of the bus.
     """
     sources = tuple((each, remote_source(each)) for each in given or (None,))
     if any(source is not None for _, source in sources) and settings.load().nats_seed is not None:
@@ -78,14 +79,14 @@ def find_sources(given: Sequence[str]) -> tuple[tuple[str | None, Source | None]
 
 
 def refuse_remote(given: Sequence[str]) -> None:
-    """Raises MalformedError where a repository of another host is named."""
+    """Raise MalformedError if a repository of another host is named."""
     if any(remote_source(each) is not None for each in given):
         words = "in repositories of other hosts a process of its own deletes branches: refs tidy --expired --repo URL"
         raise MalformedError(words, code="invalid_input")
 
 
 def play_round(given: Sequence[str], watch: RoundWatch, *, yes: bool) -> RoundOutcome:
-    """See ``branch_round``. SIGINT, SIGTERM and SIGHUP end it, with no copy and no git left behind: KeyboardInterrupt then."""
+    """Run ``branch_round``. SIGINT, SIGTERM and SIGHUP end it with KeyboardInterrupt, and leave no copy and no git process."""
 
     async def play() -> RoundOutcome | None:
         stop = asyncio.Event()
@@ -105,9 +106,9 @@ def play_round(given: Sequence[str], watch: RoundWatch, *, yes: bool) -> RoundOu
 
 
 async def stoppable_round(given: Sequence[str], watch: RoundWatch, stop: asyncio.Event, *, yes: bool) -> RoundOutcome:
-    """``branch_round`` in a thread. Once ``stop`` is set what git does is ended, and no further branch is begun.
+    """Run ``branch_round`` in a thread. Setting ``stop`` ends running git processes, and no further branch is deleted.
 
-    Raises GitError (``git_cancelled``) then.
+    Raises GitError (``git_cancelled``) in that case.
     """
     playing = asyncio.create_task(in_thread(branch_round, given, replace(watch, stopped=stop.is_set), yes=yes))
     stopping = asyncio.create_task(stop.wait())
@@ -122,11 +123,14 @@ async def stoppable_round(given: Sequence[str], watch: RoundWatch, stop: asyncio
 
 
 def branch_round(given: Sequence[str], watch: RoundWatch, *, yes: bool) -> RoundOutcome:
-    """One round in the repositories that are named, or in the one that the user stands in.
+    """Run one round in the named repositories, or in that of the current folder.
 
-    The only one that cannot be looked at raises GitError or DeniedError; of several each is told in the outcome. Raises
-    ConfigurationError (``nothing_expires``, ``holds_unreadable``), MalformedError (as ``find_sources``; where this host has no
-    key to verify with), StoreError.
+    If the only repository cannot be read, its GitError or DeniedError is raised. With several, the outcome records each error.
+
+    Raises:
+        ConfigurationError: ``nothing_expires`` or ``holds_unreadable``.
+        MalformedError: as ``find_sources``; also if this host has no key to verify with.
+        StoreError: a store cannot be read.
     """
     sources = find_sources(given)
     days = load_expiry(AgentSettings.load().policies).branch_days()
@@ -167,13 +171,13 @@ def _open_refs(name: str | None, source: Source | None, access: RepositoryAccess
         return
     root = find_place().home.absolute() / _COPIES
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    mirrors_below(root)  # what killed processes left goes
+    mirrors_below(root)  # remove what killed processes left
     with tempfile.TemporaryDirectory(prefix="new-", dir=root) as folder:
         yield RemoteRunRefs(Path(folder) / "copy.git", source, access, most=settings.load().mirror_bytes)
 
 
 def expiry_lines(items: Sequence[BranchItem], *, carried_out: bool) -> list[str]:
-    """What expires in a repository and what stays, and why, for people."""
+    """Format which branches of a repository expire and which stay, and why."""
     words = {"expire": "goes", "keep": "stays"}
     lines = [f"{words[each.action]:<6} gatewright/{each.branch.name} at {each.branch.commit} ({each.why})" for each in items]
     if any(each.action == "expire" for each in items) and not carried_out:
@@ -182,14 +186,14 @@ def expiry_lines(items: Sequence[BranchItem], *, carried_out: bool) -> list[str]
 
 
 def left_lines(outcome: RoundOutcome) -> list[str]:
-    """What was to go and did not, and what could not be looked at, for people."""
+    """Format the branches that could not be deleted, and the repositories that could not be read."""
     left = [(f"gatewright/{each.item.branch.name}", each) for each in outcome.expired_branches if each.code]
     lines = [f"left {name}: {each.message} [{each.code}]" for name, each in left]
     return lines + [f"left all of {each.item}: {each.message} [{each.code}]" for each in outcome.unreached]
 
 
 def expiry_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, Any]:
-    """The document of ``refs tidy --expired --json``."""
+    """Build the document of ``refs tidy --expired --json``."""
     return {
         "items": [{**_branch_entry(each), "action": each.action, "why": each.why} for each in outcome.branches or ()],
         "carried_out": carried_out,
@@ -204,7 +208,7 @@ def _branch_entry(item: BranchItem) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class MirrorRefs:
-    """The refs that a mirror of the home folder keeps, so that what was fetched is not fetched again."""
+    """The refs that a mirror of the home folder keeps, so that their objects are not fetched again."""
 
     mirror: str
     refs: int
@@ -212,7 +216,7 @@ class MirrorRefs:
 
 @dataclass(frozen=True, slots=True)
 class BranchRemoval:
-    """What became of one branch; ``code`` is the reason why it was left, empty when it is gone."""
+    """The outcome of one branch. ``code``: reason why it was kept; empty when it was deleted."""
 
     name: str
     commit: str
@@ -221,7 +225,7 @@ class BranchRemoval:
 
 
 def find_local_repository(given: str | None) -> Path:
-    """The repository on this host that is meant: the one that was named, or that the user stands in. Raises MalformedError."""
+    """Return the named repository on this host, or that of the current folder. Raises MalformedError."""
     here = find_place().here
     if given is not None:
         return (here / Path(given).expanduser()).absolute()
@@ -232,12 +236,12 @@ def find_local_repository(given: str | None) -> Path:
 
 
 def list_branches(repository: Path) -> tuple[RunRef, ...]:
-    """The branches of runs. Raises GitError."""
+    """List the branches of runs. Raises GitError."""
     return run_refs(user_checkout(repository))
 
 
 def list_mirrors(home: Path) -> tuple[MirrorRefs, ...]:
-    """The mirrors of every role in a home folder, with how many refs each keeps. They are a cache, and tidied as one."""
+    """List the mirrors of every role in a home folder, with their numbers of refs. Mirrors are a cache, and deleted as one."""
     found = []
     for mirror in sorted(home.glob("**/mirrors/*.git")):
         packed = mirror / "packed-refs"
@@ -249,9 +253,9 @@ def list_mirrors(home: Path) -> tuple[MirrorRefs, ...]:
 
 
 def plan_removal(found: Sequence[RunRef], wanted: Sequence[str], *, force: bool) -> tuple[RunRef, ...]:
-    """What can go: merged branches; with ``force`` unmerged ones that are named; never one that is checked out.
+    """Select the branches to delete: merged ones, and with ``force`` named ones that are not merged. Checked-out ones stay.
 
-    Raises MalformedError (``run_unknown``) for a name that no branch of a run has, and where ``force`` names none.
+    Raises MalformedError (``run_unknown``) if no branch of a run has a given name, and if ``force`` comes without names.
     """
     if force and not wanted:
         raise MalformedError("name the runs whose unmerged branches are to go: refs tidy --force RUN...", code="invalid_input")
@@ -265,7 +269,7 @@ def plan_removal(found: Sequence[RunRef], wanted: Sequence[str], *, force: bool)
 
 
 def delete_branches(repository: Path, plan: Sequence[RunRef]) -> tuple[BranchRemoval, ...]:
-    """Delete what is planned, one after another; what has changed meanwhile is left and told."""
+    """Delete the planned branches, one after another. A branch that changed meanwhile is kept and reported."""
     done = []
     for each in plan:
         try:
@@ -278,7 +282,7 @@ def delete_branches(repository: Path, plan: Sequence[RunRef]) -> tuple[BranchRem
 
 
 def ref_lines(found: Sequence[RunRef], mirrors: Sequence[MirrorRefs], width: int | None = None) -> list[str]:
-    """The list for people: in ``width`` columns of a terminal, or with every column whole where that is None."""
+    """Format the list within ``width`` columns of a terminal; with None every column is complete."""
     subjects = [f"({each.where}) {each.subject}" if each.where else each.subject for each in found]
     names = [each.name for each in found]
     if width is not None and width < PAGE_WIDTH:
@@ -297,7 +301,7 @@ def ref_lines(found: Sequence[RunRef], mirrors: Sequence[MirrorRefs], width: int
 
 
 def removal_lines(found: Sequence[RunRef], plan: Sequence[RunRef], *, carried_out: bool) -> list[str]:
-    """What goes and what stays, for people."""
+    """Format which branches are deleted and which stay."""
     lines = [
         f"{'goes' if each in plan else 'stays':<6} gatewright/{each.name} at {each.commit} ({each.state})" for each in found
     ]

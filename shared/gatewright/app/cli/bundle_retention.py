@@ -1,4 +1,4 @@
-"""What ``gc`` and ``hold`` do in a home folder or a store: bundles, holds, environments and mirrors."""
+"""The implementation of ``gc`` and ``hold`` for a home folder or a store: bundles, holds, environments and mirrors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from gatewright.view.safe_text import size_words
 
 
 def make_collector(policy: RetentionPolicy, store: str | None = None) -> Collector | StoreCollector:
-    """The collector of this home folder, or of a store.
+    """Return the collector of this home folder, or of a store.
 
-    Raises MalformedError when this host has no key to verify the bundles of a store with, or the bundles of this home.
+    Raises MalformedError if this host has no key to verify the bundles with.
     """
     place = find_place()
     if store is not None:
@@ -43,14 +43,14 @@ def make_collector(policy: RetentionPolicy, store: str | None = None) -> Collect
 
 
 def carry_out(collector: Collector | StoreCollector, plan: Sequence[Item]) -> tuple[ItemOutcome[Item], ...]:
-    """Do what the plan says, signing with this host's key. Raises ConfigurationError when the key cannot be used."""
+    """Carry out the plan, signed with this host's key. Raises ConfigurationError if the key cannot be used."""
     if all(item.action == "keep" for item in plan):
         return ()
     return collector.carry_out(plan, Signer(keys.load(find_place().key)))
 
 
 def plan_lines(plan: Sequence[Item]) -> list[str]:
-    """The plan for people: what goes first."""
+    """Format the plan, deletions first."""
     if not plan:
         return ["there are no bundles"]
     ranked = sorted(plan, key=lambda item: item.action == "keep")
@@ -58,7 +58,7 @@ def plan_lines(plan: Sequence[Item]) -> list[str]:
 
 
 def closing_lines(plan: Sequence[Item], done: Sequence[ItemOutcome[Item]], *, carried_out: bool) -> list[str]:
-    """What it comes to."""
+    """Format the totals of the plan, or of its outcome."""
     going = [item for item in plan if item.action != "keep"]
     size = size_words(sum(item.size for item in going))
     if not going:
@@ -71,7 +71,7 @@ def closing_lines(plan: Sequence[Item], done: Sequence[ItemOutcome[Item]], *, ca
 
 
 def result_document(plan: Sequence[Item], done: Sequence[ItemOutcome[Item]], *, carried_out: bool) -> dict[str, Any]:
-    """The document of ``gc --json``."""
+    """Build the document of ``gc --json``."""
     return {
         "carried_out": carried_out,
         "items": [{"run_id": each.run_id, "action": each.action, "why": each.why, "size": each.size} for each in plan],
@@ -88,7 +88,7 @@ def change_hold(wanted: str, act: Literal["place", "release"], reason: str) -> L
         return _change_hold_in_store(wanted, act, reason)
     place = find_place()
     book = HoldBook(place.home)
-    # A bundle that is gone may still be released.
+    # A hold can be released after its bundle is gone.
     held = [run_id for run_id in book.held() if act == "release" and run_id.startswith(wanted)]
     run_id = held[0] if len(held) == 1 else asyncio.run(find_run(BundleSource(place.home, lambda _: None), wanted))
     written = LegalHold(run_id=run_id, act=act, reason=reason, by=user_name(), at=timestamp(SystemClock().now()))
@@ -105,7 +105,7 @@ def _change_hold_in_store(address: str, act: Literal["place", "release"], reason
 
 
 def list_holds(store: str | None = None) -> list[LegalHold]:
-    """The holds of this home folder, or of a store. Raises ConfigurationError, StoreError."""
+    """List the holds of this home folder, or of a store. Raises ConfigurationError, StoreError."""
     if store is not None:
         return list(StoreHoldBook(store_at(parse_store(store))).held().values())
     return list(HoldBook(find_place().home).held().values())
@@ -117,7 +117,7 @@ def hold_lines(holds: Sequence[LegalHold]) -> list[str]:
 
 @dataclass
 class CacheRound:
-    """One use of ``gc``; ``removed`` is filled by ``carry_out``."""
+    """The caches of one ``gc``. ``carry_out`` fills ``removed``."""
 
     home: Path
     items: tuple[CacheItem, ...]
@@ -125,13 +125,13 @@ class CacheRound:
 
     @classmethod
     def of(cls, store: str | None, days: float) -> CacheRound:
-        """The plan for this home folder; an empty one for a ``store`` of bundles, which has no caches."""
+        """Plan for this home folder. The plan is empty for a ``store`` of bundles, which has no caches."""
         home = find_place().home
         found = find_caches(home) if store is None else ()
         return cls(home, plan_caches(found, days, SystemClock().now(), stack_runs=is_kept(home)))
 
     def carry_out(self) -> None:
-        """End a stack that lingers, if anything goes. Raises UnavailableError (``home_in_use``) where a command uses one."""
+        """Delete the planned caches, and first end a lingering stack. Raises UnavailableError (``home_in_use``)."""
         if any(item.action == "remove" for item in self.items):
             make_way(self.home)
         self.removed = remove_caches(self.home, self.items)
@@ -156,7 +156,7 @@ class CacheRound:
         return [f"{kept}; removed {len(self.removed)}, {size_words(sum(each.size for each in self.removed))}{busy}"]
 
     def document(self) -> dict[str, Any]:
-        """Fields of ``gc --json``."""
+        """Return the caches' fields of ``gc --json``."""
         caches = [
             {
                 "kind": item.cache.kind,
@@ -172,6 +172,6 @@ class CacheRound:
         return {"caches": caches, "removed_caches": [str(each.path) for each in self.removed]}
 
     def _name(self, cache: Cache) -> str:
-        """Short and still to be told apart: an environment by its digest, a mirror by the role that has it."""
+        """Return a short but unique name: the digest of an environment, the role of a mirror."""
         inside = cache.path.relative_to(self.home)
         return f"{cache.kind} {inside.parts[0] if cache.kind == 'mirror' else inside.name[:12]}"

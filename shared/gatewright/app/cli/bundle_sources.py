@@ -1,7 +1,7 @@
-"""Which bundle a command means, and which keys it trusts.
+"""Resolution of the bundle that a command names, and of the keys that it trusts.
 
-A bundle is a folder, an archive, a run of the home folder, or an object of a store. What comes from a store or an archive lies
-in a temporary folder that is removed when the command ends.
+A bundle is a folder, an archive, a run of the home folder, or an object of a store. Bundles of a store or an archive are placed
+in a temporary folder, which is removed when the command ends.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from gatewright.host_errors import host_errors
 if TYPE_CHECKING:
     from gatewright.client.client import Client
 
-#: More findings than this are counted, not listed, for people.
+#: Maximum findings to list for people; the others are counted.
 MOST_FINDINGS = 20
-#: A key id, or so much of its beginning that it cannot be made to fit another key.
+#: A key id, or a beginning long enough that an attacker cannot make another key with it.
 _FINGERPRINT = re.compile(r"[0-9a-fA-F]{16,64}")  # noqa: TID251 - linear: one class
 
 
@@ -46,7 +46,7 @@ def is_outside_home(given: str) -> bool:
 
 
 def find_elsewhere(given: str) -> Path:
-    """The folder or archive ``given``, or the bundle at this address of a store, for which no home folder is asked.
+    """Return the bundle of a path or store address, without reading a home folder.
 
     Raises StoreError, MalformedError (``not_a_bundle``).
     """
@@ -56,14 +56,14 @@ def find_elsewhere(given: str) -> Path:
 
 
 def find_bundle(given: str | None, place: CommandContext) -> Path:
-    """The bundle that ``given`` names: a folder, an archive, or a run (or its beginning) of the home folder.
+    """Return the bundle that ``given`` names: a folder, an archive, or a run (or its beginning) of the home folder.
 
-    None is the newest run there. A bundle in a store is fetched: by its address, or by the whole id of its run where the
+    None means the newest run there. A bundle in a store is fetched: by its address, or by the full id of its run where the
     settings name the store. Raises MalformedError, StoreError.
     """
     if given is not None and is_outside_home(given):
         return find_elsewhere(given)
-    # A pruned bundle tells no run any more, and its tombstone can be verified all the same.
+    # A pruned bundle has no events to find its run by, but its tombstone can still be verified.
     if given is not None and is_safe(given) and (place.home / RUNS_FOLDER / given).is_dir():
         return place.home / RUNS_FOLDER / given
     store = load_settings().bundle_store
@@ -75,16 +75,16 @@ def find_bundle(given: str | None, place: CommandContext) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """A key that is accepted, with where it comes from."""
+    """A trusted key and its origin."""
 
     public: keys.PublicKey
     known: keyring.KnownKey
 
 
 def trust(given: Sequence[str], place: CommandContext | None = None) -> tuple[Trusted, ...]:
-    """The keys that were given, as files or as fingerprints of this home's, or else all that this home folder trusts.
+    """Return the given keys, as files or as fingerprints of known keys; by default all keys that this home folder trusts.
 
-    Raises MalformedError when one cannot be read or is not known (``key_unknown``), or when there is none.
+    Raises MalformedError if a key cannot be read or is unknown (``key_unknown``), or if there is none.
     """
     try:
         if not given:
@@ -96,20 +96,20 @@ def trust(given: Sequence[str], place: CommandContext | None = None) -> tuple[Tr
 
 
 def trusted_keys(given: str | None, place: CommandContext) -> list[keys.PublicKey]:
-    """The public keys of ``trust``, in a command that takes one ``--key`` at most. Raises MalformedError."""
+    """Return the public keys of ``trust``, for a command with at most one ``--key``. Raises MalformedError."""
     return [each.public for each in trust((given,) if given else (), place)]
 
 
 def _home_keys(place: CommandContext) -> Iterator[Trusted]:
     known = {key.key_id: key for key in keyring.known_keys(place.home, place.key)}
     found = keyring.trusted_keys(place.home, place.key)
-    # Where there is none, the error names the file in which it was looked for.
+    # Without a key, the error names the file that was searched for.
     for public in found or [keys.load_public(keys.public_path(place.key))]:
         yield Trusted(public, known[public.key_id])
 
 
 def _named_keys(word: str, place: CommandContext | None) -> Trusted:
-    """A file is what it holds; a fingerprint, or its beginning, picks a key that this home trusts already."""
+    """Resolve a key: the content of a file, or the known key with this fingerprint or beginning."""
     file = Path(word)
     if file.exists() or not _FINGERPRINT.fullmatch(word):
         public = keys.load_public(file)
@@ -122,7 +122,7 @@ def _named_keys(word: str, place: CommandContext | None) -> Trusted:
 
 
 def fetch_bundle(address: str, into: Path | None = None) -> Path:
-    """The bundle at ``STORE/RUN`` in a folder that is called after its run: below ``into``, or one that goes with the process.
+    """Fetch the bundle at ``STORE/RUN`` into a folder named after its run: below ``into``, or a temporary one.
 
     Raises StoreError, ConfigurationError.
     """
@@ -133,9 +133,9 @@ def fetch_bundle(address: str, into: Path | None = None) -> Path:
 
 
 async def receive_bundle(client: Client, run_id: str, into: Path) -> Path:
-    """The bundle of a run, as the gatekeeper gives it over the bus, in the new folder ``into / run_id``.
+    """Fetch the bundle of a run from the gatekeeper, over the bus, into the new folder ``into / run_id``.
 
-    Raises as ``receive_bundle`` does, StoreError (``stored_bundle_altered``), MalformedError (``output_unwritable``).
+    Raises as the client's ``receive_bundle``, StoreError (``stored_bundle_altered``), MalformedError (``output_unwritable``).
     """
     try:
         await asyncio.to_thread(into.mkdir, parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def _unpack_received(archive: Path, folder: Path, manifest_sha256: str) -> None:
 
 
 def unpack_archive(archive: Path) -> Path:
-    """The bundle in an archive that a person has downloaded, in a folder that goes with the process.
+    """Unpack a downloaded archive of a bundle into a temporary folder.
 
     Raises MalformedError (``not_a_bundle``), HostError.
     """
@@ -173,12 +173,12 @@ def unpack_archive(archive: Path) -> Path:
 
 
 def fetch_from_store(store: str, run_id: str) -> Path:
-    """The bundle of a run in the store that the settings name. Raises StoreError, ConfigurationError."""
+    """Fetch the bundle of a run from the store of the settings. Raises StoreError, ConfigurationError."""
     return fetch_bundle(parse_store(store).run(run_id))
 
 
 def store_at(address: StoreAddress) -> ObjectStore:
-    """The store, to be written. Raises StoreError, ConfigurationError."""
+    """Open the store for writing. Raises StoreError, ConfigurationError."""
     return open_store(address, STORES_FILE.load(AgentSettings.load().policies).policy)
 
 

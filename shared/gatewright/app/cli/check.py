@@ -1,7 +1,7 @@
-"""``check`` and ``policy explain``: what the gates would decide, without a run.
+"""``check`` and ``policy explain``: the decisions of the gates, without a run.
 
 ``policy explain`` also shows what the acceptance commands of a contract will have to prove (docs/testing.md). It looks for the
-framework on the baseline; the test runner finds a change of what a command starts.
+test framework on the baseline. The test runner also detects changes of the files that a command starts.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def explain(
     from gatewright.ledger.role_bindings import role_contract_summary
 
     submitted = read_submittable(str(contract))
-    if publisher is None:  # then it is the person at the command line who would submit it
+    if publisher is None:  # then the user of the command line would submit it
         submitted = with_orderer(submitted, Path())
     kind = "request" if isinstance(submitted, RunRequest) else "contract"
     document = read_contract(submitted)
@@ -158,14 +158,14 @@ def explain(
 
 
 class ContractPreview(NamedTuple):
-    """What a run of the contract will be: what its acceptance commands will have to show, and the role that it resolves to."""
+    """Preview of a run of the contract: the proofs of its acceptance commands, and its resolved role."""
 
     proofs: tuple[CommandProof, ...]
     role: RoleContractSummary
 
 
 def _print_answer(answer: DryRunAnswer, *, json_output: bool, ahead: ContractPreview | None = None) -> None:
-    """With ``ahead`` every rule is told, too."""
+    """Print the answer; with ``ahead`` also every rule."""
     from gatewright.app.cli.dry_run import role_line, rule_table, verdict_lines
 
     if json_output:
@@ -183,9 +183,9 @@ def _print_answer(answer: DryRunAnswer, *, json_output: bool, ahead: ContractPre
 
 @dataclass(frozen=True, slots=True)
 class CommandProof:
-    """One acceptance command. ``framework`` is empty where nothing can be shown; ``words`` say what will be, or why not.
+    """The proof of one acceptance command. ``framework`` is empty without a proof; ``words``: the proof, or why there is none.
 
-    ``costs`` and ``remains``: what that takes beside the command, and what it does not see; empty where nothing is shown.
+    ``costs``: additional work of the proof. ``remains``: gaps of the proof. Both are empty without a proof.
     """
 
     name: str
@@ -198,7 +198,7 @@ class CommandProof:
 
 
 async def preview_proofs(contract: TaskContract, repository: Path | None, baseline: str | None) -> tuple[CommandProof, ...]:
-    """Each acceptance command, as far as the baseline in ``repository`` tells; without one, as far as the command does."""
+    """Predict the proof of each acceptance command from the baseline in ``repository``, or else from the command alone."""
     from gatewright.app.cli.user_git import user_checkout
     from gatewright.git.host.tree_at import tree_at
     from gatewright.sandbox.argv import parse_command
@@ -208,7 +208,7 @@ async def preview_proofs(contract: TaskContract, repository: Path | None, baseli
         try:
             tree = tree_at(user_checkout(repository), baseline or contract.rollback.baseline_ref)
         except GitError:
-            tree = None  # the gates say so
+            tree = None  # the gates report that
     told = []
     for test in contract.acceptance_tests:
         try:
@@ -242,7 +242,7 @@ def _proof_costs(framework: str) -> tuple[str, str]:
 
 
 def proof_lines(proofs: tuple[CommandProof, ...]) -> list[str]:
-    """For people: a heading, then for each command what it will have shown, at what cost, and what it will not."""
+    """Format a heading, then each command with its proof, its cost and its gaps."""
     from gatewright.ecosystems.costs import REMAINS, WHERE_TESTS_CHANGE
 
     lines = ["what a green run will have shown (docs/testing.md):"]

@@ -1,4 +1,4 @@
-"""``console``: the live page for people, and what its form needs to submit a request."""
+"""``console``: the live page for people, and the access that its form needs to submit a request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSeeds:
-    """The identities beside the one that looks, of a bus that was named."""
+    """Additional identities for a bus that was named, beside that of the observer."""
 
     approver_seed: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Seed of an approver on an external bus, to send decisions")
@@ -91,7 +91,7 @@ def console(
 
     async def serve_page() -> None:
         async with connect():
-            pass  # what cannot be reached now is told now
+            pass  # report immediately what cannot be reached
         with listening_socket(host, port) as listening:
             say(f"{CONSOLE_IS_ON}http://{http}/")
             await serve(app, listening)
@@ -112,9 +112,12 @@ def console(
 
 
 def submit_access(place: CommandContext, publisher: str | None, seed: Path | None) -> SubmitAccess | None:
-    """As this publisher of a stack on this host; of a bus that was named with ``seed``, and None where that is missing.
+    """Return the access to submit as this publisher: to the local stack, or with ``seed`` to a bus that was named.
 
-    Raises ConfigurationError (``identity_invalid``) for the seed of an identity that publishes nothing.
+    The result is None if a bus was named and ``seed`` is None.
+
+    Raises:
+        ConfigurationError: ``identity_invalid``, the seed's identity is not a publisher.
     """
     from gatewright.app.cli.hosts.access import HostAccess
     from gatewright.app.console.submitting import SubmitAccess
@@ -137,7 +140,7 @@ def submit_access(place: CommandContext, publisher: str | None, seed: Path | Non
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRequest:
-    """What the form shows of a request before it is sent."""
+    """The preview of a request in the form, before it is sent."""
 
     reports: tuple[GateReport, ...]
     unjudged: tuple[str, ...]
@@ -158,7 +161,7 @@ def _explain_request(request: RunRequest, publisher: str, home: Path | None) -> 
 
 
 def _judged_environment(environment: Environment | None, listed: tuple[str, ...] | None) -> tuple[str, tuple[str, ...]]:
-    """Why the environment is refused, and what could not be judged of it here."""
+    """Return why the environment is refused, and what this host could not check."""
     from gatewright.tasks.inputs import EVERY, environment_prefix
 
     if environment is None:
@@ -175,7 +178,7 @@ def _judged_environment(environment: Environment | None, listed: tuple[str, ...]
 
 
 def _stack_environments(home: Path | None) -> tuple[str, ...] | None:
-    """What the stack on this host offers, as its state has it; None where there is none."""
+    """Return the environments of the local stack from its state file; None without a stack."""
     from gatewright.app.stack.state import read
 
     state = read(home) if home is not None else None
@@ -183,7 +186,7 @@ def _stack_environments(home: Path | None) -> tuple[str, ...] | None:
 
 
 def _offered_environments(home: Path | None) -> tuple[str, ...] | None:
-    """The single environments to choose from; those of a ``FOLDER/*`` by the folders in it."""
+    """Return the environments to choose from; ``FOLDER/*`` is expanded to the folders in it."""
     from gatewright.tasks.inputs import EVERY
 
     listed = _stack_environments(home)
@@ -196,7 +199,7 @@ def _offered_environments(home: Path | None) -> tuple[str, ...] | None:
 
 
 def _branches(repository: str) -> tuple[str, ...]:
-    """The branches of a repository, by their full names. Raises GatewrightError."""
+    """Return the full names of the branches of a repository. Raises GatewrightError."""
     import tempfile
 
     from gatewright.app.cli.settings import AgentSettings

@@ -1,4 +1,4 @@
-"""Where a command works: the named bus, if any, and the home folder."""
+"""The context of a command: the named bus, if any, and the home folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gatewright.evidence.signing.keys import home_key
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """``bus`` is None unless GATEWRIGHT_NATS_URL names one; ``here`` is where the caller stands; ``key`` the signing key."""
+    """``bus`` is None unless GATEWRIGHT_NATS_URL names one. ``here``: current folder. ``key``: signing key."""
 
     here: Path
     home: Path
@@ -24,18 +24,21 @@ class CommandContext:
 
     @property
     def own_home(self) -> Path | None:
-        """The home folder where the system runs on this host; None for a bus that was named."""
+        """Return the home folder of a local system; None for a bus that was named."""
         return self.home if self.bus is None else None
 
 
 def find_own_policies(place: CommandContext) -> Path | None:
-    """The folder with the home's own approval rule; None where policies or a bus were named, or no stack has run here yet."""
+    """Return the folder of the home's own approval rule.
+
+    The result is None where policies or a bus were named, and before the first stack.
+    """
     folder = own_policies(place.home)
     return folder if place.bus is None and settings.load().policies is None and folder.is_dir() else None
 
 
 def find_place() -> CommandContext:
-    """Raises ConfigurationError."""
+    """Determine the context of this command. Raises ConfigurationError."""
     loaded = settings.load()
     here = Path.cwd()
     home = find_home(loaded.home, here)

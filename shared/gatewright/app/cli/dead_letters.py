@@ -1,4 +1,4 @@
-"""``dead``: messages that were given up, and what becomes of them."""
+"""``dead``: list, requeue and drop messages whose processing failed for good."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LetterArgument = Annotated[
 LettersArgument = Annotated[
     list[int], typer.Argument(metavar="N...", min=1, help="Numbers of dead letters (see: gatewright dead list)")
 ]
-#: How much of a body people are shown.
+#: Maximum characters of a body to print.
 _MOST_SHOWN = 20_000
 _REASON_WIDTH = 60
 
@@ -136,7 +136,7 @@ async def _letters() -> AsyncIterator[DeadLetters]:
 
 @dataclass(frozen=True, slots=True)
 class LetterEntry:
-    """One entry of ``dead list --json``. ``size`` is null where the original was too large to be kept in the letter."""
+    """One entry of ``dead list --json``. ``size`` is null if the original was too large to keep in the dead letter."""
 
     letter: int
     role: str
@@ -155,7 +155,7 @@ class LetterEntry:
 
 @dataclass(frozen=True, slots=True)
 class LetterDetails:
-    """The document of ``dead show --json``: ``body`` is the original in base64."""
+    """The document of ``dead show --json``. ``body``: the original in base64."""
 
     letter: LetterEntry
     headers: dict[str, str]
@@ -186,7 +186,7 @@ def letter_details(letter: DeadLetter, body: bytes, now: datetime) -> LetterDeta
 
 
 def letter_table(entries: Sequence[LetterEntry]) -> list[str]:
-    """The list for people."""
+    """Format the list of dead letters."""
     if not entries:
         return ["no dead letters"]
     subjects = [printable(entry.subject) for entry in entries]
@@ -204,7 +204,7 @@ def letter_table(entries: Sequence[LetterEntry]) -> list[str]:
 
 
 def letter_story(letter: DeadLetter, body: bytes, now: datetime) -> list[str]:
-    """One letter for people: facts, headers, and the original with everything escaped that would not simply print."""
+    """Format one dead letter: facts, headers, and the original with unprintable characters escaped."""
     entry = letter_entry(letter, now)
     lines = [
         f"letter     {entry.letter}, {age(entry.age_sec)} old, of the {printable(entry.role)}",
@@ -227,7 +227,7 @@ def letter_story(letter: DeadLetter, body: bytes, now: datetime) -> list[str]:
 
 
 def age(seconds: float) -> str:
-    """A time for people."""
+    """Format an age."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

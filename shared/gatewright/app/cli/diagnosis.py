@@ -1,10 +1,10 @@
-"""The checks of ``gatewright doctor``: each looks at one thing that a run needs, and says what to do when it is not there.
+"""The checks of ``gatewright doctor``: each checks one requirement of a run, and names the fix if it is not met.
 
-It changes nothing but one small file that it writes in the home folder, to time the disk, and removes again.
+The checks change nothing, except for a small file in the home folder that times the disk and is removed again.
 
-The checks of the bus: whether there is room for its streams, whether they take what they are sent, whether several processes of
-a role are one to it, and what the processes lack. For a bus that was named, its server is asked; for the embedded one, the
-volume of the home folder is looked at as the server will when it starts.
+Checks of the bus: space for its streams, writes to its streams, load sharing between processes of a role, and the requirements
+of the processes. A bus that was named reports its own space. For the embedded server, the check reads the free space of the
+home folder's volume, as the server does when it starts.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from gatewright.bus.jetstream.processes import Process
 
 OLDEST_PYTHON = (3, 11)
-#: The first git whose configuration can be shut out by GIT_CONFIG_GLOBAL.
+#: First git version whose configuration GIT_CONFIG_GLOBAL can replace.
 OLDEST_GIT = (2, 32)
 LEAST_FREE_BYTES = 1 << 30
-#: A synced write that takes longer than this many seconds makes every step of a run slow.
+#: Maximum seconds of a synced write. Above it, every step of a run is slow.
 SLOW_SYNC = 0.1
 _PROBE_SECONDS = 30.0
-#: What only the host of a service needs.
+#: Checks that only the host of a service needs.
 _OF_SERVICES = frozenset({"nats-server", "sandbox", "home", "key", "disk", "stack"})
 _NOT_NEEDED = "not needed here: GATEWRIGHT_NATS_URL names a system whose services have their own"
-#: What of the probe's findings is worth a line.
+#: Findings of the probe that are reported.
 _SANDBOX_FACTS = ("version", "overlay", "seccomp", "account")
 _PATIENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """``detail`` says what was found; ``hint`` what to do, and is empty when all is well.
+    """The finding of one check. ``detail``: what was found. ``hint``: what to do; empty when the check passed.
 
-    Without ``needed`` it is no fault that it is not ``ok``: a client of a system that runs elsewhere does not use it.
+    Without ``needed``, a check that is not ``ok`` is no fault: a client of a remote system does not use the feature.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Diagnosis:
 
 
 def diagnose() -> tuple[Diagnosis, ...]:
-    """All findings, in the order in which they should be put right."""
+    """Run all checks; return the findings in the order in which to fix them."""
     settings = DoctorSettings.load()
     place = find_place()
     checks: tuple[tuple[str, Callable[[], str], str], ...] = (
@@ -117,11 +117,11 @@ def _finding(name: str, look: Callable[[], str], hint: str) -> Diagnosis:
 
 
 def check_python() -> str:
-    """Which Python this is. Raises UnfitError for one that is too old, or that commands in the sandbox cannot start."""
+    """Return the Python version. Raises UnfitError if it is too old, or does not start in the sandbox."""
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
         raise UnfitError(f"Python {version} is too old")
-    # As the sandbox starts it: it passes on no variable of the host.
+    # As in the sandbox, which passes on no variable of the host.
     bare = subprocess.run(
         (sys.executable, "-I", "-c", ""),
         env={},
@@ -187,7 +187,7 @@ def _sandbox(mode: str) -> str:
 
 
 def _policies(folder: Path) -> str:
-    # The gatekeeper's own reader, in a process of its own: the library does not import services.
+    # The gatekeeper's own code in a separate process, since the library does not import services.
     return _output(sys.executable, "-P", "-m", "gatewright.services.gatekeeper.policies.check", str(folder))
 
 
@@ -218,16 +218,16 @@ def _disk(home: Path) -> str:
 
 
 def _existing(home: Path) -> Path:
-    """The home folder, or the nearest folder above it that exists."""
+    """Return the home folder, or its nearest existing parent."""
     return next(folder for folder in (home, *home.parents) if folder.is_dir())
 
 
 def _sync_seconds(folder: Path) -> float:
-    """The median of a few small synced writes."""
+    """Return the median seconds of a few small synced writes."""
     probe = folder / f".gatewright-probe-{os.getpid()}"
     times = []
     descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    # Its name goes at once: a doctor that is killed leaves nothing behind.
+    # The name is removed immediately, so that a killed check leaves no file.
     probe.unlink()
     try:
         for _ in range(5):
@@ -241,11 +241,11 @@ def _sync_seconds(folder: Path) -> float:
 
 
 class UnfitError(Exception):
-    """A finding of ``doctor``: something is not as a run needs it."""
+    """A failed check: the host or system does not meet a requirement of runs."""
 
 
 def look_at_bus(place: CommandContext) -> str:
-    """What was found, in words. Raises UnfitError, BusError, ConfigurationError."""
+    """Check the bus and describe it. Raises UnfitError, BusError, ConfigurationError."""
     if place.bus is not None:
         found, shared = asyncio.run(_ask_server(place.bus))
         return _finding_words(found) + "".join(
@@ -265,7 +265,7 @@ def look_at_bus(place: CommandContext) -> str:
 
 
 def look_at_processes(place: CommandContext) -> str:
-    """What the processes of the system that runs report about themselves. Raises UnfitError, BusError, ConfigurationError."""
+    """Describe the running processes by their own reports. Raises UnfitError, BusError, ConfigurationError."""
     address = place.bus
     if address is None:
         running = state.read(place.home)
@@ -282,7 +282,7 @@ def look_at_processes(place: CommandContext) -> str:
 
 
 async def _find_processes(address: BusAddress) -> Sequence[Process] | None:
-    """Those that answer; None for an identity that may not ask."""
+    """Return the processes that answer; None if the identity may not ask."""
     from gatewright.bus.jetstream.bus import JetStreamBus
     from gatewright.bus.jetstream.processes import ask_processes
 
@@ -296,7 +296,7 @@ async def _find_processes(address: BusAddress) -> Sequence[Process] | None:
 
 
 def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
-    """Whether ``room`` bytes are enough for the streams. Raises UnfitError below the least."""
+    """Describe whether ``room`` bytes are enough for the streams. Raises UnfitError below the minimum."""
     streams = (*STREAMS, *(stream for publisher in publishers for stream in publisher_streams(publisher)))
     wanted, least = reserved_bytes([load().stream_settings.apply_to(stream) for stream in streams])
     if room < least:
@@ -316,7 +316,7 @@ def _finding_words(found: Offered | None) -> str:
 
 
 async def _ask_server(address: BusAddress) -> tuple[Offered | None, Mapping[str, int]]:
-    # Imported late: the NATS client takes longer to import than all else here.
+    # Imported late: the NATS client takes longer to import than everything else here.
     from gatewright.bus.jetstream.bus import JetStreamBus
     from gatewright.bus.jetstream.processes import ask_processes, shared_identities
 
@@ -337,7 +337,7 @@ def _bytes_below(folder: Path) -> int:
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(OSError):  # a server at work removes what it has done with
+            with contextlib.suppress(OSError):  # a running server removes files that it no longer needs
                 total += (Path(parent) / name).lstat().st_size
     return total
 

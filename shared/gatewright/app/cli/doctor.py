@@ -1,4 +1,4 @@
-"""``init``, ``doctor``, ``image`` and ``completion``: preparing a host and a shell, and finding out what is missing."""
+"""``init``, ``doctor``, ``image`` and ``completion``: prepare a host and a shell, and find what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATIENCE = 5.0
 
 
 class Shell(StrEnum):
-    """Shells that can complete commands, options and run ids."""
+    """Shells with completion of commands, options and run ids."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -94,7 +94,7 @@ def doctor(
 
 
 def _doctor_cluster(pools: tuple[str, ...], *, json_output: bool) -> None:
-    """Exit code 3 when a finding is an error; warnings and what is good to know leave it 0."""
+    """Print the findings. An error ends with exit code 3; warnings and notes end with 0."""
     from gatewright.app.cluster.judging import judge
 
     look = look_at_cluster(pools)
@@ -160,14 +160,14 @@ def completion(
 
 
 def look_at_cluster(pools: tuple[str, ...]) -> ClusterLook:
-    """The bus that was named, else that of the home folder's stack. Raises UnavailableError, ConfigurationError."""
+    """Examine the bus that was named, or else that of the home folder's stack. Raises UnavailableError, ConfigurationError."""
     from gatewright.app.cli.context import find_place
 
     return asyncio.run(see_cluster(find_place(), pools))
 
 
 def for_observer(place: CommandContext, seed: Path | None) -> CommandContext:
-    """The place as an observer sees it: with ``seed`` where a bus was named.
+    """Return the context with the identity of an observer; for a bus that was named, that of ``seed``.
 
     Raises ConfigurationError (``identity_invalid``) for the seed of another identity.
     """
@@ -184,7 +184,7 @@ def for_observer(place: CommandContext, seed: Path | None) -> CommandContext:
 
 
 async def see_cluster(place: CommandContext, pools: tuple[str, ...]) -> ClusterLook:
-    """As ``look_at_cluster``, for a program that goes on."""
+    """Examine the bus as ``look_at_cluster`` does, from inside a running event loop."""
     from gatewright.app.stack import state
     from gatewright.bus.identities import OPERATOR
 

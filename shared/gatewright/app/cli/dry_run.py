@@ -1,7 +1,7 @@
-"""Asks the gates about a contract and a change without a run, in this process, and shows their answer.
+"""Decisions of the gates about a contract and a change, in this process and without a run.
 
-The library does not import services: the two that answer are loaded by name when they are asked, as a stack starts its roles.
-``services/gatekeeper/dry_run.py`` and ``services/pm/compile_request.py`` define questions and answers.
+The library does not import services. The two modules that answer are imported by name when needed, as a stack imports its
+roles. ``services/gatekeeper/dry_run.py`` and ``services/pm/compile_request.py`` define questions and answers.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from gatewright.secrets.selection import DEFAULT_SCANNER, load_ahead, local_cata
 from gatewright.view.safe_text import printable
 from gatewright.work_documents.remarks import first_lines, gate_remarks
 
-#: Seconds that the gates are given.
+#: Seconds that the gates may take.
 PATIENCE = 600.0
 _COMPILER = "gatewright.services.pm.compile_request"
 _GATES = "gatewright.services.gatekeeper.dry_run"
-#: More violations than this are counted, not listed.
+#: Maximum violations to list; the others are counted.
 MOST_VIOLATIONS = 50
 
 
 class AnsweringModule(Protocol):
-    """A module that answers questions, both as JSON. Raises GatewrightError when it cannot."""
+    """A module that answers questions, both as JSON. Raises GatewrightError if it cannot."""
 
     def answer(self, question: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeLocation:
-    """Where a change lies: ``source`` has its objects; from ``baseline`` to the commit ``candidate``, or ``patch``."""
+    """The location of a change: from ``baseline`` to the commit ``candidate``, or ``patch``. ``source`` has the objects."""
 
     source: str | None = None
     baseline: str | None = None
@@ -54,9 +54,9 @@ class ChangeLocation:
 
 
 class DryRunAnswer(msgspec.Struct, frozen=True):
-    """What the gates say, and what could not be asked.
+    """The verdicts of the gates, and what they could not decide.
 
-    ``judged_files``: how many changed files were judged; None when no change was judged.
+    ``judged_files``: number of changed files that were judged; None without a change.
     """
 
     reports: tuple[GateReport, ...]
@@ -69,12 +69,12 @@ class DryRunAnswer(msgspec.Struct, frozen=True):
 
     @property
     def rules(self) -> tuple[tuple[str, RuleOutcome], ...]:
-        """Every rule that was applied, with its gate, in order."""
+        """Return every rule that was applied, with its gate, in order."""
         return tuple((report.gate, rule) for report in self.reports for rule in report.rules)
 
 
 def read_contract(document: RunRequest | TaskContract) -> bytes:
-    """The JSON of the contract: the one that was given, or the one that a request compiles to. Raises MalformedError."""
+    """Return the JSON of the contract: the given one, or the one that a request compiles to. Raises MalformedError."""
     if isinstance(document, TaskContract):
         return codec.encode(document)
     return _ask_module(_COMPILER, codec.encode(document))
@@ -90,11 +90,14 @@ def ask_gates(
     kind: str = "contract",
     empty_passes: bool = False,
 ) -> DryRunAnswer:
-    """The gates' answer; with ``publisher`` what it may submit as this ``kind``, too.
+    """Return the decision of the gates; with ``publisher`` also whether it may submit this ``kind`` of document.
 
-    An empty change is refused unless ``empty_passes`` or the contract is ``audit_only``.
+    An empty change is refused unless ``empty_passes`` is set or the contract is ``audit_only``.
 
-    Raises MalformedError, ConfigurationError, GitError.
+    Raises:
+        MalformedError: the contract is invalid.
+        ConfigurationError: the policies cannot be used, or a gate did not answer (``gate_not_evaluated``).
+        GitError: the change cannot be read.
     """
     question = {
         "contract": msgspec.Raw(contract),
@@ -109,18 +112,23 @@ def ask_gates(
         "empty_passes": empty_passes,
     }
     if change.candidate is not None or change.patch is not None:
-        # On another core: the native library does not hold this interpreter while it loads.
+        # On another core: the native library releases the interpreter lock while it loads.
         load_ahead(DEFAULT_SCANNER, local_catalogue())
     return read_json(_ask_module(_GATES, msgspec.json.encode(question)), DryRunAnswer)
 
 
 @contextmanager
 def locate_change(start: Path, baseline: str, *, head: str, index: Path | None, use_index: bool) -> Iterator[ChangeLocation]:
-    """The change from ``baseline`` to ``head``, or to what the index holds, of the repository that ``start`` lies in.
+    """Yield the change from ``baseline`` to ``head``, or to the content of the index, in the repository around ``start``.
 
-    ``index``: the file that git names, where it is not the usual one.
+    The repository is only read.
 
-    The repository is only read. Raises GitError.
+    Args:
+        index: index file that git named, if it is not the default one.
+        use_index: take the change from the index.
+
+    Raises:
+        GitError: the change cannot be read.
     """
     checkout = user_checkout(start)
     commit = checkout.resolve(baseline)
@@ -133,17 +141,17 @@ def locate_change(start: Path, baseline: str, *, head: str, index: Path | None, 
 
 
 def _ask_module(module: str, question: bytes) -> bytes:
-    """The answer, waited for no longer than ``PATIENCE``: else ConfigurationError (``gate_not_evaluated``)."""
+    """Return the answer of a module. Raises ConfigurationError (``gate_not_evaluated``) after ``PATIENCE`` seconds."""
     answers: list[bytes] = []
     failures: list[BaseException] = []
 
     def ask() -> None:
         try:
             answers.append(cast("AnsweringModule", importlib.import_module(module)).answer(question))
-        except BaseException as error:  # noqa: BLE001 - raised below, where the question was put
+        except BaseException as error:  # noqa: BLE001 - re-raised by the caller, in its own thread
             failures.append(error)
 
-    # No executor: its threads are waited for when the process ends.
+    # No executor: the end of the process would wait for its threads.
     asking = threading.Thread(target=ask, name=module, daemon=True)
     asking.start()
     asking.join(PATIENCE)
@@ -155,7 +163,7 @@ def _ask_module(module: str, question: bytes) -> bytes:
 
 
 def rule_table(answer: DryRunAnswer) -> None:
-    """Print every rule with its verdict and what decided."""
+    """Print every rule with its verdict and reason."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -174,7 +182,7 @@ def rule_table(answer: DryRunAnswer) -> None:
 
 
 def role_line(role: RoleContractSummary) -> str:
-    """Who the contract is for and what they are given, on one line; the contract alone counts."""
+    """Format the role of a contract and its context on one line; only the contract is binding."""
     given, runtime = role.tool_permissions, role.runtime_binding
     bound = " ".join(each for each in (runtime.runner, runtime.provider, runtime.model) if each)
     words = f"role {role.identity.role} ({role.identity.agent_id}): filesystem {given.filesystem}, shell {given.shell}"
@@ -182,7 +190,7 @@ def role_line(role: RoleContractSummary) -> str:
 
 
 def verdict_lines(answer: DryRunAnswer) -> list[str]:
-    """The verdict first, then each violation on a line."""
+    """Format the verdict, then each violation on a line."""
     violations = [violation for report in answer.reports for violation in report.violations]
     lines = [f"{'✔ would pass' if answer.passed else '✘ would be refused'}: {_verdict_word(answer)}"]
     for violation in violations[:MOST_VIOLATIONS]:

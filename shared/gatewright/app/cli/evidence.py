@@ -1,4 +1,4 @@
-"""``verify``, ``replay``, ``fetch``, ``report`` and ``attach``: what a bundle proves, shows and is put on."""
+"""``verify``, ``replay``, ``fetch``, ``report`` and ``attach``: verify, show and publish bundles."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def attach(
 
 
 def _address(repo: str | None) -> str | None:
-    """A path as an absolute one; an address as it is."""
+    """Make a path absolute; an address stays as it is."""
     return str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
 
 
@@ -179,16 +179,16 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A verification, and the trusted key that signed; None where none did."""
+    """A verification, and the trusted key that signed; None if none did."""
 
     result: Verification
     key: keyring.KnownKey | None
 
 
 def check_bundle(given: str | None, key: Sequence[str], repository: str | None, *, unsigned: bool) -> Checked:
-    """Verify the bundle that ``given`` names. Raises MalformedError when there is no such bundle or no such key.
+    """Verify the bundle that ``given`` names. Raises MalformedError if the bundle or a key does not exist.
 
-    With a folder and key files no home folder is asked, so that one which a repository tracks does not get in the way.
+    With a folder and key files no home folder is read, so a home folder that a repository tracks cannot cause an error.
     """
     from gatewright.app.cli.bundle_sources import find_bundle, find_elsewhere, is_outside_home, trust
     from gatewright.app.cli.context import find_place
@@ -208,19 +208,19 @@ def check_bundle(given: str | None, key: Sequence[str], repository: str | None, 
 
 
 def key_document(key: keyring.KnownKey | None) -> dict[str, str] | None:
-    """Whose key signed, for ``--json``."""
+    """Return the signing key for ``--json``."""
     if key is None:
         return None
     return {"fingerprint": key.key_id, "state": key.state, "file": str(key.file), "retired": key.retired}
 
 
 def key_words(key: keyring.KnownKey | None) -> str:
-    """Whose key signed, for people; empty where no trusted one did."""
+    """Format the owner of the signing key; empty if no trusted key signed."""
     return f"{key.key_id} ({key.whose}; {key.file})" if key is not None else ""
 
 
 def verification_document(checked: Checked) -> dict[str, Any]:
-    """The document of ``verify --json``."""
+    """Build the document of ``verify --json``."""
     import msgspec
 
     document: dict[str, Any] = msgspec.to_builtins(checked.result, enc_hook=str)
@@ -228,7 +228,7 @@ def verification_document(checked: Checked) -> dict[str, Any]:
 
 
 def verdict_lines(checked: Checked) -> list[str]:
-    """The verdict for people."""
+    """Format the verdict."""
     from gatewright.app.cli.bundle_sources import MOST_FINDINGS
 
     result, signer = checked.result, key_words(checked.key)
@@ -278,9 +278,10 @@ def _outcome_words(outcome: str) -> str:
 
 
 def write_report(given: str | None, output: Path, key: str | None) -> Verification:
-    """Write the page of the bundle that ``given`` names to ``output``; returns what the verification found.
+    """Write the report of the bundle that ``given`` names to ``output``; return its verification.
 
-    Raises MalformedError: no such bundle, no such key, or a file that cannot be written (``output_unwritable``).
+    Raises:
+        MalformedError: the bundle or the key does not exist, or the file cannot be written (``output_unwritable``).
     """
     from gatewright.app.cli.bundle_sources import find_bundle, trust
     from gatewright.app.cli.context import find_place
@@ -302,7 +303,7 @@ def write_report(given: str | None, output: Path, key: str | None) -> Verificati
 
 
 def write_whole(output: Path, data: bytes) -> None:
-    """Put ``data`` in ``output`` whole or not at all. Raises MalformedError (``output_unwritable``)."""
+    """Write ``data`` to ``output`` atomically. Raises MalformedError (``output_unwritable``)."""
     draft = output.with_name(f".{output.name}.{os.getpid()}.draft")
     try:
         with draft.open("xb") as file:
@@ -317,7 +318,7 @@ def write_whole(output: Path, data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """``new`` is False when the note was there already."""
+    """An attached note. ``new`` is False if the note existed already."""
 
     run_id: str
     repository: str
@@ -328,7 +329,10 @@ class Attachment:
 def attach_statements(given: str | None, repository: str | None) -> Attachment:
     """Attach the bundle that ``given`` names to its landed commit in ``repository``, or where it landed.
 
-    Raises VerificationError (``bundle_not_verified``), MalformedError (``nothing_landed``), GitError.
+    Raises:
+        VerificationError: ``bundle_not_verified``.
+        MalformedError: ``nothing_landed``.
+        GitError: the note cannot be written.
     """
     from gatewright.app.cli.bundle_sources import find_bundle, trusted_keys
     from gatewright.app.cli.context import find_place

@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-#: Most columns of the flags; longer ones stand on a line of their own.
+#: Maximum columns of flags; longer ones get a line of their own.
 _FLAGS_WIDTH: Final = 26
-#: Most characters of choices that are shown as the name of a value.
+#: Maximum characters of choices that are shown in place of the value's name.
 _CHOICES_WIDTH: Final = 20
 _ARGUMENTS: Final = "Arguments"
 _OPTIONS: Final = "Options"
-#: The key of a context that asks for all options.
+#: Key in the context that requests all options.
 _ALL: Final = "gatewright.help_all"
-#: Help of the options that Typer adds. Those without help are not shown: `gatewright completion` describes them.
+#: Help of the options that Typer adds. Options without help are hidden: `gatewright completion` describes them.
 _TYPERS: Final = {"help": "Show this help", "install_completion": "", "show_completion": ""}
 
 Rows = list[tuple[str, str]]
@@ -87,17 +87,17 @@ def show_all_options(context: typer.Context, *, wanted: bool) -> None:
 
 
 def summary_of(command: Any) -> str:
-    """The first paragraph of a command's help, as lists show it: on one line, without the period at its end."""
+    """Return the first paragraph of a command's help for lists: on one line, without the final period."""
     return " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split()).removesuffix(".")
 
 
 def help_of(param: TyperOption | TyperArgument) -> str:
-    """The help of an option or argument, without its choices and notes."""
+    """Return the help of an option or argument, without its choices and notes."""
     return _TYPERS.get(param.name or "", param.help or "")
 
 
 def _write_opening(command: Any, ctx: Any, formatter: Any) -> None:
-    """The usage and the text of the command. Indented paragraphs are examples, which stay as they are."""
+    """Write the usage and the text of the command. Indented paragraphs are examples, and are not wrapped."""
     command.format_usage(ctx, formatter)
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         text = paragraph if paragraph.startswith("  ") else _wrapped(" ".join(paragraph.split()), formatter.width)
@@ -105,7 +105,7 @@ def _write_opening(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _write_panels(formatter: Any, panels: Mapping[str, Rows]) -> None:
-    """Each panel with its heading; the second column begins at the same place in all of them."""
+    """Write each panel with its heading. The second column is aligned across panels."""
     width = max((len(first) for rows in panels.values() for first, _ in rows if len(first) <= _FLAGS_WIDTH), default=0)
     for panel, rows in panels.items():
         if rows:
@@ -117,7 +117,7 @@ def _write_panels(formatter: Any, panels: Mapping[str, Rows]) -> None:
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> str:
-    """The text in lines that end between words, never inside an option or an id."""
+    """Wrap the text between words, never inside an option or an id."""
     return textwrap.fill(
         text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
@@ -150,7 +150,7 @@ def _right_column(param: Any) -> str:
 
 
 def _value_name(param: Any) -> str:
-    """What stands for the value: the metavar, the choices where they are short, or a word for the type."""
+    """Return the placeholder of the value: the metavar, short choices, or a word for the type."""
     if param.metavar:
         return str(param.metavar)
     choices = _choices(param)
@@ -165,7 +165,7 @@ def _choices(param: Any) -> list[str]:
 
 
 def _notes(param: Any) -> Iterator[str]:
-    """What stands in parentheses behind the help."""
+    """Yield the notes in parentheses after the help."""
     if isinstance(param, TyperOption) and param.multiple:
         yield "repeatable"
     default = _default(param)
@@ -190,7 +190,7 @@ def _plain(value: object) -> str:
 
 
 def _usage_pieces(command: Any, ctx: Any) -> list[str]:
-    """What follows the command in the usage: ``[OPTIONS]``, the required options, and the arguments."""
+    """Return the arguments of the usage: ``[OPTIONS]``, the required options, and the arguments."""
     pieces = ["[OPTIONS]"]
     params = [param for param in command.get_params(ctx) if not param.hidden]
     pieces += [f"{param.opts[-1]} {_value_name(param)}" for param in params if param.required and param.opts[0].startswith("-")]

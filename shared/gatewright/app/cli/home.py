@@ -1,10 +1,10 @@
-"""The home folder: where it is, what a new one holds, and that it is the user's own and no part of a repository.
+"""The home folder: its location, the content of a new one, and the check that it belongs to the user and to no repository.
 
-It holds keys, evidence, identities and holds. A cloned repository may bring a ``.gatewright`` of its own, at its top or in any
-folder, with keys that others know: such a folder is never used.
+It holds keys, evidence, identities and holds. A cloned repository may contain its own ``.gatewright``, at its top or in any
+folder, with keys that others know. Such a folder is never used.
 
-The home folder of a repository lies in its common git directory. There ``git clean``, ``git stash`` and a switch of branches do
-not reach it, all work trees of the repository share it, it moves with the repository, and no clone brings one along. Nothing is
+The home folder of a repository is in its common git directory. ``git clean``, ``git stash`` and a switch of branches do not
+affect it there. All work trees of the repository share it, it moves with the repository, and no clone contains one. Nothing is
 written into a work tree.
 """
 
@@ -19,16 +19,16 @@ from pathlib import Path
 from gatewright.app.cli import settings
 from gatewright.errors import ConfigurationError
 
-#: The name in the git directory.
+#: Its name in the git directory.
 NAME = "gatewright"
-#: The name of a home folder outside of any repository. Versions before made it in work trees, as a folder or a link.
+#: Its name outside of a repository. Earlier versions used it in work trees, as a folder or a link.
 OUTSIDE = ".gatewright"
 
 
 def common_git_directory(top: Path) -> Path | None:
-    """The git directory that all work trees of the repository share; None where there is none.
+    """Return the git directory that all work trees of the repository share; None if there is none.
 
-    ``top`` is the top of one of them, or a bare repository. Only files are read; git is not asked.
+    ``top`` is the top of a work tree, or a bare repository. Only files are read; git is not run.
     """
     place = top / ".git"
     if place.is_dir():
@@ -46,12 +46,12 @@ def common_git_directory(top: Path) -> Path | None:
 
 
 def is_bare(folder: Path) -> bool:
-    """Whether ``folder`` itself is laid out as a git directory is."""
+    """Return whether ``folder`` itself has the layout of a git directory."""
     return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
 def home_at(folder: Path) -> Path | None:
-    """The home folder that ``folder`` has: its repository's own, else a ``.gatewright`` that lies or leads there."""
+    """Return the existing home folder of ``folder``: that of its repository, or a ``.gatewright`` in it, also as a link."""
     common, place = common_git_directory(folder), folder / OUTSIDE
     if common is not None and os.path.lexists(common / NAME):
         return common / NAME
@@ -59,18 +59,22 @@ def home_at(folder: Path) -> Path | None:
 
 
 def new_home(top: Path | None, here: Path) -> Path:
-    """Where a home folder is made for a user who stands in ``here``, in the repository of ``top`` if there is one."""
+    """Return where to create a home folder for the current folder ``here``, in the repository ``top`` if there is one."""
     common = common_git_directory(top) if top is not None else None
     return (top or here) / OUTSIDE if common is None else common / NAME
 
 
 def find_home(configured: Path | None, here: Path) -> Path:
-    """The home folder for a caller who stands in ``here``; it need not exist yet.
+    """Return the home folder for the current folder ``here``; it need not exist yet.
 
-    1. ``configured``, if given  2. in a repository: that of its git directory, or the ``.gatewright`` at its top, and no
-    other, whatever a subfolder holds; else a new one in the git directory  3. elsewhere the nearest ``.gatewright`` upwards,
-    else a new one in ``here``. Raises ConfigurationError when it belongs to another user (``home_not_own``; one that was
-    configured may), or when git tracks any file of it (``home_tracked``).
+    1. ``configured``, if given.
+    2. In a repository: that of its git directory, or the ``.gatewright`` at its top, else a new one in the git directory. A
+       ``.gatewright`` in a subfolder is ignored.
+    3. Elsewhere: the nearest ``.gatewright`` upwards, else a new one in ``here``.
+
+    Raises:
+        ConfigurationError: the folder belongs to another user (``home_not_own``; permitted if configured), or git tracks any
+            file of it (``home_tracked``).
     """
     if configured is not None:
         home = configured.expanduser().absolute()
@@ -90,7 +94,7 @@ def find_home(configured: Path | None, here: Path) -> Path:
 
 
 def own_home() -> Path | None:
-    """The home folder of the system that runs, or would be started, on this host; None where a bus was named.
+    """Return the home folder of the local system; None for a bus that was named.
 
     Raises ConfigurationError as ``find_home`` does.
     """
@@ -99,9 +103,9 @@ def own_home() -> Path | None:
 
 
 def find_repository(here: Path) -> Path | None:
-    """The top of the git repository that ``here`` lies in, or None.
+    """Return the top of the git repository around ``here``, or None.
 
-    A bare repository counts where no work tree is around it: one that lies in a work tree may have come with a clone.
+    A bare repository inside a work tree is ignored, since a clone may contain it.
     """
     around = tuple(upwards(here))
     top = next((folder for folder in around if _is_repository(folder)), None)
@@ -109,9 +113,9 @@ def find_repository(here: Path) -> Path | None:
 
 
 def tracked_by(path: Path) -> Path | None:
-    """The repository that tracks ``path`` or any file below it; None where none does.
+    """Return the repository that tracks ``path`` or any file below it; None if there is none.
 
-    Every repository around it is asked, not only the innermost: each of them could have brought it along.
+    Every surrounding repository is asked, since each of them could contain it.
     """
     for place in dict.fromkeys((path, path.resolve())):
         for top in filter(_is_repository, (place, *place.parents)):
@@ -121,7 +125,7 @@ def tracked_by(path: Path) -> Path | None:
 
 
 def upwards(here: Path) -> Iterator[Path]:
-    """``here`` and the folders above it, as far up as git would look for a repository."""
+    """Yield ``here`` and its parents, as far as git searches for a repository."""
     ceilings = settings.git_ceilings()
     for folder in (here, *here.parents):
         yield folder
@@ -130,9 +134,9 @@ def upwards(here: Path) -> Iterator[Path]:
 
 
 def make_home(home: Path) -> bool:
-    """Make the home folder, private and ignored by git; returns whether it was new.
+    """Create the home folder, private and ignored by git; return whether it is new.
 
-    Raises ConfigurationError when it cannot be made.
+    Raises ConfigurationError if it cannot be created.
     """
     try:
         home.mkdir(mode=0o700, parents=True)
@@ -151,7 +155,7 @@ def make_home(home: Path) -> bool:
 
 
 def _is_repository(folder: Path) -> bool:
-    """A stray ``.git`` that holds no repository is none."""
+    """Return whether ``.git`` is a real repository, not a stray file or folder."""
     git_dir = folder / ".git"
     return git_dir.is_file() or (git_dir / "HEAD").exists()
 

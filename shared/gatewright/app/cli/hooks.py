@@ -1,7 +1,7 @@
-"""``hooks``: git hooks for people. The active contract, the hook files, and what they run.
+"""``hooks``: git hooks for people, with the active contract and the hook files.
 
-The contract lies in the common git directory, where no commit can change it. Hooks are local and can be bypassed
-(``--no-verify``): they show early what the gatekeeper judges again in any case.
+The contract is in the common git directory, where no commit can change it. Hooks are local and can be bypassed
+(``--no-verify``). They show early what the gatekeeper decides later in any case.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 hooks = typer.Typer(no_args_is_help=True, help="Install git hooks that judge commits and pushes.")
 NAMES = ("pre-commit", "pre-push")
 MARK = "# gatewright hook"
-#: What stood in the place of a hook before: it runs first, and comes back when the hook is taken away.
+#: Suffix of an earlier hook. It runs first, and is restored when the hook is removed.
 BEFORE = ".before-gatewright"
 _NOTHING = frozenset({"0" * 40, "0" * 64})
 _SCRIPT = """#!/bin/sh
@@ -121,7 +121,7 @@ def run(name: Annotated[str, typer.Argument(metavar="HOOK")]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The hooks of one repository: ``start`` lies in it, ``folder`` is where git looks, ``active`` holds the contract."""
+    """The hooks of one repository. ``start``: a folder in it. ``folder``: hook folder of git. ``active``: the contract."""
 
     start: Path
     folder: Path
@@ -136,7 +136,7 @@ class Hooks:
         return self.active / "baseline"
 
     def state(self, name: str) -> str:
-        """``installed``, ``foreign`` (of another tool) or ``absent``."""
+        """Return ``installed``, ``foreign`` (of another tool) or ``absent``."""
         hook = self.folder / name
         if not hook.exists() and not hook.is_symlink():
             return "absent"
@@ -144,7 +144,11 @@ class Hooks:
 
 
 def find_hooks(start: Path) -> Hooks:
-    """Raises GitError (``not_a_repository``; ``repository_leads_elsewhere`` for a ``.git`` that names another repository)."""
+    """Find the hooks of the repository around ``start``.
+
+    Raises:
+        GitError: ``not_a_repository``; ``repository_leads_elsewhere`` for a ``.git`` that names another repository.
+    """
     from gatewright.app.cli.user_git import user_checkout
     from gatewright.git.host.local_repository import find_repository
 
@@ -157,10 +161,13 @@ def find_hooks(start: Path) -> Hooks:
 
 
 def install_hooks(hooks: Hooks, contract: str | None, base: str | None, *, force: bool) -> str:
-    """Put the hooks in place, and make ``contract`` the active one; the commit that its change begins at.
+    """Install the hooks and activate ``contract``; return the commit at which its change begins.
 
-    ``base`` is pinned to a commit now: a contract that begins at HEAD means today's. Raises MalformedError
-    (``no_active_contract``, ``hook_exists``), GitError (``repository_has_links``).
+    ``base`` is resolved to a commit now: HEAD means the current one.
+
+    Raises:
+        MalformedError: ``no_active_contract`` or ``hook_exists``.
+        GitError: ``repository_has_links``.
     """
     import shlex
 
@@ -183,7 +190,7 @@ def install_hooks(hooks: Hooks, contract: str | None, base: str | None, *, force
         if hooks.active.is_symlink():
             raise GitError(f"{hooks.active} is a link; remove it", code="repository_has_links")
         hooks.active.mkdir(parents=True, exist_ok=True)
-        # A file of its own takes the place of whatever lies there: a link is replaced, never followed.
+        # The new file replaces any existing entry. A link is replaced, never followed.
         put_file(hooks.contract, read_contract(document), mode=0o644)
         put_file(hooks.baseline, f"{commit}\n".encode(), mode=0o644)
     hooks.folder.mkdir(parents=True, exist_ok=True)
@@ -197,7 +204,7 @@ def install_hooks(hooks: Hooks, contract: str | None, base: str | None, *, force
 
 
 def uninstall_hooks(hooks: Hooks) -> list[str]:
-    """Take the hooks away and bring back what was there before; the names of those that were ours."""
+    """Remove the hooks and restore earlier ones; return the names of the removed hooks."""
     removed = []
     for name in NAMES:
         hook = hooks.folder / name
@@ -212,7 +219,7 @@ def uninstall_hooks(hooks: Hooks) -> list[str]:
 
 
 def judge_staged(hooks: Hooks) -> DryRunAnswer:
-    """What is about to be committed: the index that git names to the hook; an empty commit passes.
+    """Judge the change to commit: the index that git names to the hook. An empty commit passes.
 
     Raises MalformedError, GitError.
     """
@@ -224,9 +231,9 @@ def judge_staged(hooks: Hooks) -> DryRunAnswer:
 
 
 def judge_pushed(hooks: Hooks, lines: Iterable[str]) -> list[tuple[str, DryRunAnswer]]:
-    """Each ref that is about to be pushed, as git tells them to the hook; a deletion brings nothing to judge.
+    """Judge each ref of a push, as git lists them to the hook. A deletion is skipped.
 
-    A ref that differs in no file from the baseline passes, for example a new tag on it.
+    A ref without a change since the baseline passes, for example a new tag on it.
     """
     from gatewright.app.cli.dry_run import ask_gates, locate_change
 

@@ -1,4 +1,4 @@
-"""``identities``: who may use the bus, changed while its servers run; also as signed accounts for servers in operator mode."""
+"""``identities``: manage access to the bus while its servers run; also as signed accounts for servers in operator mode."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PUSH_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFiles:
-    """Where identities lie, and what is kept up to date with them."""
+    """The location of identities, and the files to keep in step with them."""
 
     keys: Keys = None
     config: Files = None
@@ -271,7 +271,7 @@ def _print_standings(standings: Mapping[str, PublisherStanding]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFiles:
-    """``keys``: by default those of the home folder; ``resolver``: where the server keeps accounts, as it sees it."""
+    """``keys``: by default those of the home folder. ``resolver``: account folder of the server, in its own file system."""
 
     keys: Path | None
     into: Path
@@ -283,7 +283,10 @@ class OperatorFiles:
 
 
 def write_accounts(wanted: OperatorFiles) -> tuple[JwtIdentities, bool]:
-    """What was made, and whether servers have it. Raises ConfigurationError, UnavailableError, BusError."""
+    """Write the accounts; return them, and whether servers accepted them.
+
+    Raises ConfigurationError, UnavailableError, BusError.
+    """
     from gatewright.app.cli.context import find_place
     from gatewright.bus import identities
     from gatewright.bus.operator_mode.files import make_jwt, trust_lines, write_jwt
@@ -309,7 +312,7 @@ async def _push_accounts(address: BusAddress, keys: Path, made: JwtIdentities, n
 
     await give_accounts(address, system_credential(keys, now), made)
     gone = identity_changes.to_be_refused(keys)
-    # As if it had been signed before: a token of today would be refused for its date alone by a server that was not told.
+    # Dated back: a server without the new accounts refuses a token of today for its date alone, which proves nothing.
     refused = [replace(each, token=token_of(keys, each, now - 1)) for each in gone.values()]
     wrong = await differing(address, made.users.values(), refused, _PUSH_SECONDS)
     if wrong:

@@ -1,7 +1,6 @@
-"""A change of identities while servers run: files, the servers' configuration, the signal to reload it, and the proof.
+"""Changes of identities while servers run: files, the servers' configuration, the reload signal, and the confirmation.
 
-A server that this host does not run cannot be signalled from here: its operator is told what to do, and asks for the proof
-later.
+A server on another host cannot be signalled from here. Its operator receives instructions, and requests the confirmation later.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from gatewright.bus.identities import PROVISIONER, BusAddress, publisher_of
 from gatewright.bus.server_config import with_identities
 from gatewright.errors import ConfigurationError, DeniedError, LimitError, MalformedError, UnavailableError
 
-#: Seconds that servers may take until they hold to what they were told.
+#: Maximum seconds until servers apply a reload signal.
 _CONFIRM_SECONDS = 30.0
-#: The same where they were told before.
+#: The same if they were signalled earlier.
 CHECK_SECONDS = 2.0
-#: Seconds between the two times that a server is told that cannot be asked.
+#: Seconds between two reload signals to a server that cannot be asked.
 _BETWEEN_SECONDS = 1.0
 _SERVER = "nats-server"
 #: Whether the gatekeeper knows a publisher; ``unanswered``: no gatekeeper answers.
@@ -40,9 +39,9 @@ PublisherStanding = Literal["known", "unknown", "unanswered"]
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """``files``: configurations that are to be kept up to date; ``pid``: the server that reads them, on this host.
+    """Servers of a change. ``files``: configurations to update. ``pid``: process of the server that reads them, on this host.
 
-    ``address``: where servers are asked whom they accept; None: nowhere.
+    ``address``: where to check which keys the servers accept; None for no check.
     """
 
     keys: Path
@@ -53,7 +52,7 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class IdentityOutcome:
-    """``written``: configurations; ``told``: a server was; ``confirmed``: every server does as the files say."""
+    """The outcome. ``written``: configurations. ``told``: a server was signalled. ``confirmed``: every server complies."""
 
     written: tuple[Path, ...]
     told: bool
@@ -61,7 +60,7 @@ class IdentityOutcome:
 
 
 def find_servers(keys: Path | None, files: tuple[Path, ...], pid: Path | None) -> Servers:
-    """What was named; else the embedded server of the home folder, if it runs. Raises ConfigurationError, MalformedError."""
+    """Return the servers that were named, or else the running embedded server. Raises ConfigurationError, MalformedError."""
     place = find_place()
     running = state.read(place.home) if keys is None and not files and place.bus is None else None
     if running is None:
@@ -73,9 +72,9 @@ def find_servers(keys: Path | None, files: tuple[Path, ...], pid: Path | None) -
 
 
 def change_identities(servers: Servers, act: Callable[[Path], None]) -> IdentityOutcome:
-    """Change the files and have the servers know of it. Raises ConfigurationError, MalformedError, UnavailableError.
+    """Change the files and have the servers apply them. Raises ConfigurationError, MalformedError, UnavailableError.
 
-    Nothing is changed when a configuration could not be kept up to date.
+    Nothing is changed if a configuration could not be updated.
     """
     for file in servers.files:
         _render_file(file, servers.keys)
@@ -84,7 +83,7 @@ def change_identities(servers: Servers, act: Callable[[Path], None]) -> Identity
 
 
 def apply_changes(servers: Servers) -> IdentityOutcome:
-    """Write the configurations, tell the server and see what came of it. Raises as ``change_identities``."""
+    """Write the configurations, signal the server and confirm the result. Raises as ``change_identities``."""
     for file in servers.files:
         _replace_file(file, _render_file(file, servers.keys))
     if servers.pid is None:
@@ -94,8 +93,8 @@ def apply_changes(servers: Servers) -> IdentityOutcome:
         time.sleep(_BETWEEN_SECONDS)
     else:
         confirm_identities(servers)
-    # An account that is new to the server reaches nothing of the bus until it has read the configuration a second time: in
-    # between, its imports lead to an account that was made for the comparison and thrown away.
+    # A new account reaches nothing of the bus until the server has read the configuration a second time. Until then, its
+    # imports refer to an account that the server made for its comparison and discarded.
     _signal_server(servers.pid)
     if servers.address is None:
         return IdentityOutcome(servers.files, told=True, confirmed=False)
@@ -105,7 +104,7 @@ def apply_changes(servers: Servers) -> IdentityOutcome:
 
 
 def publisher_standings(servers: Servers, names: Iterable[str]) -> dict[str, PublisherStanding]:
-    """Whether the gatekeeper knows the publishers among the identities ``names``; empty when no server can be asked.
+    """Return whether the gatekeeper knows the publishers among the identities ``names``; empty if no server can be asked.
 
     A server that accepts a publisher is not enough: the gatekeeper refuses one that ``publishers.json`` does not list.
     """
@@ -152,9 +151,10 @@ def _signal_server(pid: int) -> None:
 
 
 def confirm_identities(servers: Servers, seconds: float = _CONFIRM_SECONDS) -> int:
-    """Offer every server every key: those that are there, and those that were revoked. Returns how many were offered.
+    """Offer every key, current and revoked, to every server; return the number of keys.
 
-    Raises UnavailableError (``identities_unconfirmed``), and ``no_stack`` when no server is known.
+    Raises:
+        UnavailableError: ``identities_unconfirmed``, or ``no_stack`` if no server is known.
     """
     from gatewright.bus.jetstream.rights import differing
 
@@ -177,7 +177,7 @@ def confirm_identities(servers: Servers, seconds: float = _CONFIRM_SECONDS) -> i
 
 @contextlib.contextmanager
 def _refusals_untold() -> Iterator[None]:
-    """A refusal is what is asked for here, and no trouble of the connection to be read of."""
+    """Suppress the log of refused connections, since here a refusal is the expected result."""
     log = logging.getLogger("gatewright.bus")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -188,7 +188,7 @@ def _refusals_untold() -> Iterator[None]:
 
 
 def _set_up_streams(servers: Servers) -> None:
-    """A publisher that has come needs streams for what it leaves and uploads."""
+    """Create the streams of new publishers for their submissions and uploads."""
     from gatewright.bus.jetstream.setup import ensure_topology
     from gatewright.bus.jetstream.starting import PASSING, repeat_until_answered
 
@@ -197,7 +197,7 @@ def _set_up_streams(servers: Servers) -> None:
     address = replace(servers.address, seed=identities.seed_file(servers.keys, PROVISIONER))
     settings = load().stream_settings
     attempt = partial(ensure_topology, address, settings=settings)
-    # A server that reads its configuration just now may refuse what connects meanwhile, or close its connection.
+    # A server that is reading its configuration may refuse new connections, or close this one.
     asyncio.run(repeat_until_answered(attempt, seconds=_CONFIRM_SECONDS, passing=PASSING | {"credential_refused"}))
 
 
@@ -224,7 +224,7 @@ def _render_file(file: Path, keys: Path) -> str:
 
 
 def _replace_file(file: Path, text: str) -> None:
-    """The whole file or none, with the mode that it had."""
+    """Replace the file atomically, with its old mode."""
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         mode = file.stat().st_mode & 0o777

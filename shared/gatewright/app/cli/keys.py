@@ -1,4 +1,4 @@
-"""``keys``: the keys that sign bundles and those that are accepted for verifying; the identities of the bus."""
+"""``keys``: keys that sign bundles, keys trusted for verification, and identities of the bus."""
 
 from __future__ import annotations
 

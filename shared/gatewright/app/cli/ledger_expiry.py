@@ -1,11 +1,11 @@
-"""``gc --ledger``, and the process that plays one round of retention after another (``--yes --every HOURS``).
+"""``gc --ledger``, and the process that repeats rounds of retention (``--yes --every HOURS``).
 
-A round of the ledger needs two identities, and a person or a process of its own that has both: the gatekeeper's, which alone
-writes the ledger, and the provisioner's, which alone can take something out of a stream that keeps. No role has both.
+A round of the ledger needs two identities, so a person or a separate process with both runs it. Only the gatekeeper writes the
+ledger. Only the provisioner can delete from a stream that keeps its messages. No role has both identities.
 
-With ``refs tidy --expired`` the process has what deletes branches, and no identity of the bus. The process listens only to
-requests for its metrics, runs no code of a repository, and has no task of a run. It reports a round that fails and tries it
-again.
+With ``refs tidy --expired`` the process has the credential that deletes branches, and no identity of the bus. The process
+accepts only requests for its metrics, runs no code of a repository, and has no task of a run. It reports a failed round and
+retries it.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metric_list import EXPIRED, EXPIRY_LAST_ROUND, EXPIRY_LEFT, EXPIRY_METRICS, Metric
 
 T = TypeVar("T")
-#: Seconds after which a round that failed is tried again, if the next one is not due before.
+#: Seconds until a failed round is retried, unless the next one is due earlier.
 RETRY_SECONDS = 600.0
-#: Of what the bus keeps, or of branches alone.
+#: Kind of rounds: data of the bus, or only branches.
 Rounds = Literal["bus", "branches"]
 
 
 async def expiry_round(
     store: str | None, keys: Sequence[Path], *, yes: bool, repositories: Sequence[Path] = ()
 ) -> RoundOutcome:
-    """The plan, and with ``yes`` what became of it. Raises GatewrightError."""
+    """Plan a round, and with ``yes`` carry it out. Raises GatewrightError."""
     place, policy = find_place(), load_expiry(AgentSettings.load().policies).of_bus()
     evidence = make_collector(RetentionPolicy(), store or settings.load().bundle_store)
     held = keys or [bus_keys(place.home)]
@@ -71,7 +71,7 @@ async def expiry_round(
 
 
 def _address(place: CommandContext, keys: Sequence[Path], identity: str) -> BusAddress:
-    """The bus that was named, or that of the home folder's stack, as ``identity``."""
+    """Return the address of the bus that was named, or of the home folder's stack, for ``identity``."""
     files = [file for folder in keys for file in (seed_file(folder, identity), folder / f"{identity}.creds")]
     seed = next((file for file in files if file.is_file()), None)
     if seed is None:
@@ -89,7 +89,7 @@ def _address(place: CommandContext, keys: Sequence[Path], identity: str) -> BusA
 
 
 def round_lines(outcome: RoundOutcome, *, carried_out: bool) -> list[str]:
-    """The plan for people, what goes first, and what it comes to."""
+    """Format the plan, deletions first, and its totals."""
     lines = _run_lines(outcome.runs or (), outcome.expired_runs, carried_out=carried_out) if outcome.runs is not None else []
     if (letters := outcome.letters) is not None:
         went = sum(not each.code for each in outcome.expired_letters)
@@ -135,7 +135,7 @@ def _left_lines(done: Sequence[ItemOutcome[T]], name: Callable[[T], str]) -> lis
 
 
 def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, Any]:
-    """The document of ``gc --ledger --json``."""
+    """Build the document of ``gc --ledger --json``."""
     document: dict[str, Any] = {
         "carried_out": carried_out,
         "items": [
@@ -171,20 +171,21 @@ def result_document(outcome: RoundOutcome, *, carried_out: bool) -> dict[str, An
 
 
 def _left_entries(done: Sequence[ItemOutcome[T]], name: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was to go and did not, each by its name, and why."""
+    """Return the items that could not be deleted, each by its name, with the reason."""
     return [{**name(each.item), "code": each.code, "message": each.message} for each in done if each.code]
 
 
 def refuse_without_yes(*, yes: bool) -> None:
-    """Raises MalformedError: rounds that nothing comes of are not played for hours."""
+    """Raise MalformedError without ``yes``: repeated rounds would only print plans."""
     if not yes:
         raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
 
 
 async def play_rounds(play: Callable[[asyncio.Event], Awaitable[RoundOutcome]], hours: float, rounds: Rounds) -> None:
-    """Until the process is told to leave. ``play`` is given the event that tells it so.
+    """Run rounds until the process is stopped. ``play`` receives the stop event.
 
-    Raises ConfigurationError where the first round cannot be played by what the process was given.
+    Raises:
+        ConfigurationError: the first round cannot run with the given identities or settings.
     """
     chosen = settings.load()
     log = make_logger().bind(role="expiry")
@@ -193,7 +194,7 @@ async def play_rounds(play: Callable[[asyncio.Event], Awaitable[RoundOutcome]], 
 
 
 class ExpiryMetrics:
-    """What the rounds of this process have done, for Prometheus to scrape; ``rounds`` is what they are of."""
+    """Metrics of the rounds of this process, for Prometheus. ``rounds``: their kind."""
 
     def __init__(self, rounds: Rounds) -> None:
         self.registry = CollectorRegistry()
@@ -206,7 +207,7 @@ class ExpiryMetrics:
         self._counters[EXPIRY_LEFT.name].labels("round")
 
     def count(self, outcome: RoundOutcome, now: float) -> None:
-        """A round came to its end; ``now`` in seconds since 1970."""
+        """Count a finished round. ``now``: seconds since 1970."""
         for what, done in outcome.by_kind().items():
             left = sum(bool(each.code) for each in done)
             if len(done) > left:
@@ -227,7 +228,7 @@ class ExpiryMetrics:
 
 
 class ExpiryProcess:
-    """Plays ``play`` every ``hours``; ``log`` is told what became of each round, ``rounds`` is what they are of."""
+    """Runs ``play`` every ``hours``. ``log`` receives the outcome of each round. ``rounds``: their kind."""
 
     def __init__(
         self,
@@ -243,14 +244,15 @@ class ExpiryProcess:
         self._clock = clock
         self.metrics = ExpiryMetrics(rounds)
         self.stop = asyncio.Event()
-        #: Of its HTTP face, once it serves.
+        #: Address of its HTTP endpoint, once it serves.
         self.port = OFF
         self._missing = {"round": "none has come to its end yet"}
 
     async def run(self, host: str, port: int) -> None:
-        """Until SIGTERM or SIGINT; a round that has begun comes to its end.
+        """Run until SIGTERM or SIGINT. A round that has begun is finished first.
 
-        Raises ConfigurationError where the first round cannot be played by what the process was given.
+        Raises:
+            ConfigurationError: the first round cannot run with the given identities or settings.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -271,7 +273,7 @@ class ExpiryProcess:
                         await self.stop.wait()
 
     async def _round(self, *, first: bool) -> float:
-        """Play one; returns the seconds until the next."""
+        """Run one round; return the seconds until the next."""
         seconds = self._hours * 3600
         try:
             outcome = await self._play()
@@ -289,7 +291,7 @@ class ExpiryProcess:
         return min(seconds, RETRY_SECONDS) if outcome.left else seconds
 
     def pages(self) -> dict[str, Callable[[str], Page]]:
-        """Path -> what it shows now."""
+        """Return the pages by path."""
         return {
             "/healthz": lambda _accept: verdict_page({}),
             "/readyz": lambda _accept: verdict_page(self._missing),

@@ -1,4 +1,4 @@
-"""``gatewright``: the entry point. What goes wrong outside of any command's own foresight is met here."""
+"""``gatewright``: the entry point. It handles errors that the commands do not."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from gatewright.app.cli.run.ahead import Begun
 
-#: Objects that are made before the collector looks at the young ones. Imports alone make a hundred thousand that stay, and the
-#: usual 700 have it look at all of them again and again: a tenth of the time of a short command.
+#: New objects before a garbage collection. Imports alone create a hundred thousand lasting objects. The default of 700
+#: collects them again and again, which costs a tenth of the time of a short command.
 _YOUNG = 50_000
-#: Where one of these stands, nothing is run.
+#: Arguments with which no command is run.
 _HELP = frozenset({"-h", "--help", "--help-all"})
 
 
 def main() -> None:
     """Run the command line. Ends the process with the exit code of the command."""
     gc.set_threshold(_YOUNG)
-    # Python's own handler raises wherever the program happens to be; inside an import that can be swallowed, and the
-    # interrupt is lost. Until a command has something to undo and says so, leaving is all there is to do.
+    # Python's own handler raises at any point of the program. Inside an import the exception can be swallowed, and the
+    # interrupt is lost. So an interrupt just exits, until a command has something to undo and sets its own handler.
     signal.signal(signal.SIGINT, _leave)
     sys.excepthook = _report_defect
     for stream in (sys.stdout, sys.stderr):
@@ -34,7 +34,7 @@ def main() -> None:
     words = sys.argv[1:]
     if words[:1] != ["run"] or not _HELP.isdisjoint(words):
         _carry_out(None)
-    # Before all that reads the command is imported.
+    # Before the imports that read the command.
     from gatewright.app.cli.run.ahead import begin_ahead
 
     with begin_ahead() as ahead:
@@ -46,7 +46,7 @@ def _carry_out(ahead: Begun | None) -> NoReturn:
 
     from gatewright.app.cli.app import app
 
-    # Called directly, the application would put its own exception hook in the place of ours.
+    # A direct call would replace our exception hook with that of the application.
     get_command(app)(obj=ahead)
     sys.exit()
 
@@ -57,7 +57,7 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 def _report_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What no command foresaw: people get one sentence, and for a defect a file to report it with."""
+    """Report an unhandled error: one sentence for people, and for a defect a file to attach to a report."""
     from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
     from gatewright.app.cli.output import complain
 
@@ -69,12 +69,12 @@ def _report_defect(kind: type[BaseException], error: BaseException, trace: Trace
         f"error: a defect in gatewright: {kind.__name__}; please report it with {_trace_file(kind, error, trace)}\n"
     )
     sys.stderr.flush()
-    # An exit code of 1 would say that a run or a check has failed.
+    # An exit code of 1 would mean that a run or a check failed.
     os._exit(Exit.INFRASTRUCTURE)
 
 
 def _trace_file(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
-    """Where the trace was written; where no folder takes it, the trace itself."""
+    """Write the trace to a file and return its path; if no folder is writable, return the trace itself."""
     import tempfile
     import traceback
 

@@ -48,7 +48,7 @@ def mcp(
     from gatewright.bus.identities import DEFAULT_PUBLISHER
 
     top = None if no_repo else user_checkout(repo.absolute()).folders.top
-    # A host that this program is started by belongs to its user; who holds the token of HTTP is not known.
+    # A host that starts this program belongs to its user. For HTTP, the holder of the token is unknown.
     ordered_by = who_orders(top or Path()) if http is None else ()
     access = HostAccess(find_place(), top, publisher or DEFAULT_PUBLISHER, read_only, ordered_by=ordered_by)
     server = make_server(access)

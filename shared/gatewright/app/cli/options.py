@@ -1,7 +1,7 @@
-"""Options that several commands share, and options that belong together as one parameter.
+"""Options that several commands share, and groups of options that form one parameter.
 
-A group of options is a dataclass whose fields the command line shows as options of their own. The fields of a table of the
-order form (``gatewright.order_form``) are its rows; those of any other dataclass are annotated for Typer.
+A group of options is a dataclass; each field is an option of its own on the command line. The fields of a table of the order
+form (``gatewright.order_form``) are its rows. The fields of any other dataclass are annotated for Typer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gatewright.order_form.rows import Bounds, Kind, Panel, Row
 from gatewright.order_form.run_options import RunOptions, options_from, order_rows, row
 
 Parameters = dict[str, inspect.Parameter]
-#: What Typer reads a value as; a choice has a type of its own.
+#: Type that Typer parses a value as; a choice has a type of its own.
 _TYPES: dict[Kind, type] = {
     Kind.FLAG: bool,
     Kind.SWITCH: bool,
@@ -41,9 +41,9 @@ LedgerPartitions = Annotated[
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` as Typer is to read it: in the place of each parameter that is a dataclass stand its fields.
+    """Expand the dataclass parameters of ``command`` into their fields, as Typer reads them.
 
-    Only parameters that are given by keyword may be dataclasses; a field without a default is a required option.
+    Only keyword parameters may be dataclasses. A field without a default is a required option.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: _parameters(kind) for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
@@ -64,7 +64,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def typer_option(row: Row, *, panel: str | None = None) -> Any:
-    """The row as Typer takes it in an annotation; the help shows it in ``panel``, or among the options without one."""
+    """Return the row as an annotation for Typer. The help shows it in ``panel``, or among the options without one."""
     if not row.flags:
         return typer.Argument(metavar=row.metavar, help=row.help)
     bounds = row.bounds if row.kind in {Kind.NUMBER, Kind.DECIMAL} else Bounds()
@@ -108,7 +108,7 @@ def _choice(name: str, values: tuple[str, ...]) -> type[StrEnum]:
 
 
 def known_runs(incomplete: str) -> list[str]:
-    """For the shell's completion: the runs whose bundles lie in the home folder, newest first, without asking any system."""
+    """Complete run ids in the shell: runs with a bundle in the home folder, newest first, without access to a system."""
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.runs.sources import RUNS_FOLDER
 

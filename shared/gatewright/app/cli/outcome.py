@@ -1,7 +1,7 @@
-"""The exit codes, and the one place where an error or a finished run becomes one of them.
+"""Exit codes, and the conversion of errors and finished runs into them.
 
-An error is reported as what it is where this host failed the command, a package is not installed, or an input is unusable.
-Any other error is a defect of the program, reported with its trace.
+An error keeps its cause if this host failed the command, a package is not installed, or an input is unusable. Any other error
+is a defect of the program, and is reported with its trace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.host_errors import host_error, too_deep
 from gatewright.reasons import Family, exit_code_of
 
-#: What the operating system says of a name that was given, not of the host.
+#: Errors of the operating system that are about a given name, not about the host.
 _NAMES = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
 _OWN = frozenset({"gatewright"})
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)")  # noqa: TID251 - linear: anchored, of our own package's metadata
@@ -24,7 +24,7 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([A-Za-z0-9_-]+)['\"]")  # noqa: TID251 
 
 
 class Exit(IntEnum):
-    """What scripts may rely on."""
+    """The exit codes that scripts may rely on."""
 
     GOOD = 0
     FAILED = 1
@@ -33,17 +33,17 @@ class Exit(IntEnum):
 
 
 def exit_of_error(error: GatewrightError) -> Exit:
-    """The exit code of the family of the error's reason."""
+    """Return the exit code for the family of the error's reason."""
     return Exit(exit_code_of(error.family))
 
 
 def exit_of_run(family: Family | None) -> Exit:
-    """The exit code for a run that ended with a reason of this family (None: it succeeded)."""
+    """Return the exit code of a run whose failure has a reason of this family (None: it succeeded)."""
     return Exit.GOOD if family is None else Exit(exit_code_of(family))
 
 
 def as_known(error: BaseException) -> GatewrightError | None:
-    """``error`` in the words of this package; None for a defect."""
+    """Convert ``error`` to an error of this package; None for a defect."""
     if isinstance(error, BaseExceptionGroup):
         known = [as_known(each) for each in error.exceptions]
         return None if None in known else known[0]
@@ -63,7 +63,7 @@ def as_known(error: BaseException) -> GatewrightError | None:
 
 
 def _is_nowhere() -> bool:
-    """Whether this process stands in a folder that was deleted."""
+    """Return whether the current folder was deleted."""
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def _is_nowhere() -> bool:
 
 
 def _missing(error: ImportError) -> GatewrightError | None:
-    """A package that is not there, or that this interpreter cannot load; a module of our own that is missing is a defect."""
+    """Convert the error of a package that is missing or cannot be loaded; None for a module of this package."""
     top = (error.name or "").partition(".")[0]
     if not top or top in _OWN:
         return None
@@ -82,8 +82,8 @@ def _missing(error: ImportError) -> GatewrightError | None:
 
 
 def _extra_of(module: str) -> str:
-    """The extra of this package that brings a module; the whole command line's where that is not known."""
-    # Imported late: only an error pays for it.
+    """Return the extra of this package that installs a module; by default that of the whole command line."""
+    # Imported late: only an error needs it.
     import importlib.metadata
 
     names = {name.lower().replace("_", "-") for name in importlib.metadata.packages_distributions().get(module, ())}

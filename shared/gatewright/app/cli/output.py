@@ -1,7 +1,7 @@
-"""What a command prints: one JSON document for programs, or text for people. Nothing else in the package writes to a stream.
+"""Output of a command: one JSON document for programs, or text for people. No other module of the package writes to a stream.
 
-Paths, messages and names come from repositories and agents. Whatever is printed for people passes ``printable`` first: an
-escape sequence in a file name must not reach the terminal.
+Paths, messages and names come from repositories and agents. All text for people passes ``printable`` first: an escape sequence
+in a file name must not reach the terminal.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ P = ParamSpec("P")
 
 
 def say(text: str = "", *, stream: TextIO | None = None) -> None:
-    """Print lines of text for people as they are; every part from outside has passed ``printable``."""
+    """Print lines of text for people unchanged. Every external part has passed ``printable``."""
     print(text, file=stream or sys.stdout, flush=True)
 
 
 def discard_output() -> None:
-    """What is not written yet goes nowhere: at the end of the process, its failure would be another one."""
+    """Discard pending output, so that the end of the process does not fail on it."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -37,12 +37,12 @@ def discard_output() -> None:
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that standard output goes to; None for a pipe or a file."""
+    """Return the columns of the terminal of standard output; None for a pipe or a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def note(words: str) -> None:
-    """A remark for people while something takes its time, on standard error."""
+    """Print a note about progress for people, on standard error."""
     text = printable(words)
     say(hang(text, shutil.get_terminal_size().columns, 2) if sys.stderr.isatty() else text, stream=sys.stderr)
 
@@ -56,7 +56,7 @@ def emit(document: Any) -> None:
 
 
 def reported(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn the errors of a command into its message and exit code: no user is shown a traceback for a mistake.
+    """Convert the errors of a command into its message and exit code. A user's mistake prints no traceback.
 
     With ``--json`` the error is a document, ``{"error": {"code", "message", "family", "faults"}}``.
     """
@@ -82,13 +82,18 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def error_document(error: Any) -> dict[str, Any]:
-    """An error for programs: stable code, words, what the code is about, and the faults by JSON pointer."""
+    """Build an error for programs: stable code, message, family, and the faults by JSON pointer."""
     faults = [fault._asdict() for fault in getattr(error, "faults", ())]
     return {"code": error.reason, "message": error.message, "family": error.family, "faults": faults}
 
 
 def complain(error: Any, options: Mapping[str, str] | None = None) -> None:
-    """An error for people, on standard error. ``options``: by JSON pointer, the option that stands for the field."""
+    """Print an error for people on standard error.
+
+    Args:
+        error: the error.
+        options: option of each field, by JSON pointer.
+    """
     say(f"error: {_lines(error.message)} [{error.reason}]", stream=sys.stderr)
     for fault in getattr(error, "faults", ()):
         place = f"{printable(fault.pointer or '/')}: "

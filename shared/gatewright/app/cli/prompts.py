@@ -1,4 +1,4 @@
-"""``prompts``: what a role would be sent for a document on disk, made by the code that the roles use. Nothing is sent."""
+"""``prompts``: the exact prompt of a role for a document on disk, made by the code of the roles. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RoleName(StrEnum):
 
 
 class BriefForm(StrEnum):
-    """How a worker answers."""
+    """The answer formats of a worker."""
 
     FILES = "files"
     WORKSPACE = "workspace"
@@ -73,10 +73,17 @@ def show(
 
 
 def make_prompt(role: RoleId, data: bytes, *, folder: Path | None, form: ReplyForm, patch: Path | None) -> Prompt:
-    """What ``role`` would be sent for ``data``: a run request for the pm, a contract for the others.
+    """Build the prompt of ``role`` for ``data``: a run request for the pm, a contract for the others.
 
-    ``form``: of a worker's answer; ``patch``: the candidate that a reviewer judges.
-    Raises MalformedError, PromptsError, GitError.
+    Args:
+        folder: folder of prompt files; None for those of the package.
+        form: format of a worker's answer.
+        patch: the candidate that a reviewer judges.
+
+    Raises:
+        MalformedError: the document is invalid.
+        PromptsError: the prompt cannot be made.
+        GitError: the repository cannot be read.
     """
     from gatewright import scope
     from gatewright.contracts import RunRequest, TaskContract, codec

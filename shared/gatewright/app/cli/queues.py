@@ -1,4 +1,4 @@
-"""``queue``: what waits for roles, and pausing it."""
+"""``queue``: list, pause and resume the queues of roles."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def _resume(chosen: tuple[Consumer, ...] | None, *, json_output: bool) -> 
 
 
 def _chosen_queues(name: str, pool: str, task_class: Class | None) -> tuple[Consumer, ...] | None:
-    """None stands for the queues of all publishers, which the server knows."""
+    """Return the named queues; None for the queues of all publishers, which the server lists."""
     from gatewright.bus.subjects import check_pool
     from gatewright.bus.topology import TASK_ROLES, task_consumer, task_consumers
 
@@ -131,7 +131,7 @@ async def _connection() -> AsyncIterator[Connection]:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """One entry of ``queue list --json``. ``oldest_sec``: how long the oldest waiting message has waited, 0 when none does."""
+    """One entry of ``queue list --json``. ``oldest_sec``: age of the oldest waiting message; 0 if none waits."""
 
     queue: str
     subject: str
@@ -156,7 +156,7 @@ def queue_entry(state: QueueState) -> QueueEntry:
 
 
 def queue_table(entries: Sequence[QueueEntry]) -> list[str]:
-    """The list for people; a queue that no worker asks for work is one whose role does not run, or is busy."""
+    """Format the list. A queue without a requesting process is one whose role does not run, or is busy."""
     width = max((len(entry.queue) for entry in entries), default=5)
     lines = [f"{'QUEUE':<{width}} {'WAITING':>7} {'IN HAND':>7} {'OLDEST':>8} {'ASKING':>6}  PAUSED UNTIL"]
     for entry in entries:
@@ -169,7 +169,7 @@ def queue_table(entries: Sequence[QueueEntry]) -> list[str]:
 
 
 def parse_duration(text: str) -> float:
-    """``90s``, ``10m``, ``2h``, ``1d`` in seconds. Raises MalformedError."""
+    """Parse ``90s``, ``10m``, ``2h`` or ``1d`` into seconds. Raises MalformedError."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
         raise MalformedError(f"{text!r} is no length of time: write 90s, 10m, 2h or 1d", code="invalid_input")

@@ -1,4 +1,4 @@
-"""``refs``: the branches that runs have left."""
+"""``refs``: branches that runs created."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _report_repository(place: str) -> None:
 
 
 def _report_branch(done: ItemOutcome[BranchItem]) -> None:
-    """What became of a branch, as soon as it did: a server takes its time, and the command may be interrupted."""
+    """Report the outcome of a branch immediately: a server may be slow, and the command may be interrupted."""
     note(f"gatewright/{done.item.branch.name}: {f'left [{done.code}]' if done.code else 'deleted'}")
 
 
@@ -138,7 +138,7 @@ def _play_rounds(repositories: Sequence[str], hours: float, *, yes: bool) -> NoR
     from gatewright.app.cli.ledger_expiry import play_rounds, refuse_without_yes
 
     refuse_without_yes(yes=yes)
-    find_sources(repositories)  # what is wrong with them is no round that could be played again
+    find_sources(repositories)  # such an error is not solved by another round
 
     def play(stop: asyncio.Event) -> Awaitable[RoundOutcome]:
         return stoppable_round(repositories, RoundWatch(), stop, yes=True)

@@ -1,6 +1,6 @@
 """``gatewright replay``: rebuild a bundle from the ledger, or carry out an order again and compare the results.
 
-Where models were asked, the recorded calls are played on a stack of its own that has no key of a provider.
+If models were asked, the recorded calls are replayed on a separate stack without a provider key.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from gatewright.run.state import Run
 from gatewright.secrets.selection import make_scanner
 from gatewright.view.safe_text import printable
 
-#: With these codes a run ends whose baseline cannot be had: nothing was done again, so there is nothing to compare.
+#: Codes of a run whose baseline is not available: nothing was repeated, so there is nothing to compare.
 WITHOUT_BASELINE = frozenset({"ref_not_found", "repository_unavailable", "repository_unreadable", "repository_empty"})
-#: Where reports on runs that were done again lie in the home folder, and the bundles of such runs: never in a bundle, which is
-#: closed. While they run, the home folders of their stacks lie there, too.
+#: Folder in the home folder for reports of repeated runs, and for their bundles. They are never added to the original
+#: bundle, which is closed. The home folders of their stacks are there, too, while they run.
 REEXECUTIONS: Final = "reexecutions"
-#: With these codes a run ends whose agent could not be started: nothing was done again.
+#: Codes of a run whose agent could not be started: nothing was repeated.
 UNPLAYED: Final = frozenset({"agent_not_admitted", "agent_not_permitted", "sandbox_unavailable"})
 
 
 async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | None) -> Sealed:
-    """Make the bundle of a run again from the ledger, in ``folder`` or where it was. Raises as ``rebuild`` does."""
+    """Rebuild the bundle of a run from the ledger, in ``folder`` or in its old place. Raises as ``rebuild`` does."""
     place = find_place()
     scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
     async with for_one_run(place.bus, _stack_options(place, ()), note) as session:
@@ -71,12 +71,13 @@ async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | No
 
 
 async def reexecute(bundle: Path, key: str | None, repository: str | None, *, quiet: bool) -> tuple[ReexecReport, Path]:
-    """Carry out the order of the bundle in the folder ``bundle`` again and compare; the report, and the file that has it.
+    """Carry out the order of a bundle again and compare; return the report and its file.
 
-    Where models were asked, what was recorded is played, on a stack of its own.
+    If models were asked, the recorded answers are replayed on a separate stack.
 
-    Raises as ``read_order`` does, MalformedError (``baseline_missing``) where the baseline cannot be had, as
-    ``require_playable`` does, what running raises.
+    Raises:
+        MalformedError: ``baseline_missing``, or as ``read_order`` and ``require_playable``.
+        GatewrightError: the run failed to start.
     """
     place = find_place()
     trusted = trusted_keys(key, place)
@@ -116,7 +117,7 @@ async def reexecute(bundle: Path, key: str | None, repository: str | None, *, qu
 
 
 async def _carry_out_order(session: StackSession, order: ReexecutionOrder, *, quiet: bool, kept: Path | None = None) -> Run:
-    """``kept``: the folder that the bundle is moved to, where the session's own does not outlive it."""
+    """Run the order. ``kept``: folder that the bundle is moved to, if that of the session is temporary."""
     client = session.client
     attached = [await client.attach(artifact.name, data) for artifact, data in order.attachments]
     document = order.attached(attached)
@@ -133,7 +134,7 @@ async def _carry_out_order(session: StackSession, order: ReexecutionOrder, *, qu
 def _stack_options(place: CommandContext, environments: tuple[Path, ...]) -> StackOptions:
     return StackOptions(
         home=place.home,
-        # What models were asked is in the bundle: none is asked again, and nothing is paid for.
+        # The answers of models are in the bundle: no model is asked again, and nothing is paid for.
         base_environment={**inherited_environment(), "GATEWRIGHT_CONSULT": ""},
         repository_keys=repository_keys(),
         workers=os.cpu_count() or 1,
@@ -143,13 +144,13 @@ def _stack_options(place: CommandContext, environments: tuple[Path, ...]) -> Sta
 
 
 def rehydration_document(result: Rehydration) -> dict[str, Any]:
-    """The document of ``replay --json``."""
+    """Build the document of ``replay --json``."""
     document: dict[str, Any] = msgspec.to_builtins(result, enc_hook=str)
     return {"ok": result.ok, **document}
 
 
 def rehydration_lines(result: Rehydration) -> list[str]:
-    """The run told again, for people: each state with what happened in it."""
+    """Format the rebuilt history: each state with its events."""
     if not result.steps and not result.findings:
         raise MalformedError(f"{result.location} holds no events", code="not_a_bundle")
     lines = []
@@ -169,7 +170,7 @@ def rehydration_lines(result: Rehydration) -> list[str]:
 
 
 def reexecution_lines(report: ReexecReport, file: Path) -> list[str]:
-    """The comparison for people: what must be equal first."""
+    """Format the comparison, required equalities first."""
     good = report.status == "pass"
     lines = [f"{'✔' if good else '✘'} {report.run_id} done again: {'the same result' if good else 'another result'}"]
     for word, differences in (("must be equal", report.hard_diffs), ("should be equal", report.soft_diffs)):
@@ -185,8 +186,11 @@ def _short_json(value: object) -> str:
 
 
 def require_playable(place: CommandContext, recorded: RecordedRun) -> None:
-    """Raises MalformedError (``not_reexecutable``) where another host does the work, UnavailableError (``agent_not_installed``)
-    when an agent that worked is not here in that very version, with the command that installs it.
+    """Raise an error unless this host can replay the recorded run.
+
+    Raises:
+        MalformedError: ``not_reexecutable``, another host does the work.
+        UnavailableError: ``agent_not_installed``, with the command that installs the agent in the recorded version.
     """
     if place.bus is not None:
         words = "recorded calls are played by a stack of this host: unset GATEWRIGHT_NATS_URL, and name the bundle"
@@ -212,9 +216,9 @@ def _install_command(entry: AgentEntry, version: str) -> str:
 async def playing_stack(
     place: CommandContext, bundle: Path, recorded: RecordedRun, environments: tuple[Path, ...]
 ) -> AsyncIterator[StackSession]:
-    """A stack for one run whose roles play the cassettes of ``bundle``. It has no key of a provider, and its own home folder.
+    """Start a stack for one run whose roles replay the cassettes of ``bundle``: no provider key, and its own home folder.
 
-    The bundle of the run is left in the folder ``reexecutions`` of the home folder.
+    The bundle of the run is stored in the folder ``reexecutions`` of the home folder.
     """
     top = place.home / REEXECUTIONS
     make_home(place.home)
@@ -246,7 +250,7 @@ async def playing_stack(
 
 
 async def read_recorded_run(client: Client, run: Run) -> RecordedRun:
-    """What the ended ``run`` asked and decided. Raises BusError, ArtifactError, MalformedError."""
+    """Return the questions and decisions of the ended ``run``. Raises BusError, ArtifactError, MalformedError."""
     records = await client.events(run.run_id)
     check_whole(run, records[0].seq)
     history = ended_history(run, [record for record in records if record.event_type not in ABOUT_BUNDLES])

@@ -1,4 +1,4 @@
-"""``gc`` and ``hold``: which bundles go, and which must stay."""
+"""``gc`` and ``hold``: delete old bundles, and protect bundles from deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gatewright.view.safe_text import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepOptions:
-    """How long what may go stays."""
+    """Retention periods of items that may be deleted."""
 
     keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="Number of newest bundles to keep")] = 20
     keep_days: Annotated[float, typer.Option(min=0, metavar="DAYS", help="Age limit of bundles of successful runs")] = 30

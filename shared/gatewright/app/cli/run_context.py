@@ -67,7 +67,10 @@ def context(
 
 
 async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> RunContext:
-    """Ask the gatekeeper. Raises MalformedError (``run_unknown``, ``run_expired``), UnavailableError, BusError."""
+    """Request the context of a run from the gatekeeper.
+
+    Raises MalformedError (``run_unknown``, ``run_expired``), UnavailableError, BusError.
+    """
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.runs.sources import find_run
@@ -80,7 +83,7 @@ async def ask_context(wanted: str, selectors: Sequence[str], *, full: bool) -> R
 
 
 async def ask_memory(repository: str) -> CanonicalMemory:
-    """Ask the gatekeeper. Raises MalformedError (``memory_unknown``, ``bad_url``), UnavailableError, BusError."""
+    """Request a repository's memory. Raises MalformedError (``memory_unknown``, ``bad_url``), UnavailableError, BusError."""
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.session import attach_client
 
@@ -91,7 +94,7 @@ async def ask_memory(repository: str) -> CanonicalMemory:
 
 
 def memory_lines(memory: CanonicalMemory) -> Iterator[str]:
-    """The memory in the form that models get: data behind a fence."""
+    """Format the memory as models receive it: data inside a fence."""
     from gatewright.order_artifacts.canonical_memory import lines_of as memory_text
     from gatewright.prompts.fence import fence_text
 
@@ -99,7 +102,7 @@ def memory_lines(memory: CanonicalMemory) -> Iterator[str]:
 
 
 def context_lines(found: RunContext) -> Iterator[str]:
-    """Every section as it was answered: a block of data, its line ends kept and everything else printable."""
+    """Format every section as received: a block of data with its line ends, all else made printable."""
     for section in found.sections:
         yield f"{section.selector}{' (cut: --full tells more)' if section.cut else ''}"
         yield from (printable(line) for line in section.text.split("\n"))

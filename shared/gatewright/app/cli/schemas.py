@@ -1,4 +1,4 @@
-"""``schema``: the schemas of documents; and how commands read documents that are given to them."""
+"""``schema``: schemas of documents; also reads documents that commands are given."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def validate(
 
 
 def read_document(name: str) -> bytes:
-    """The bytes of a file, or of standard input for ``-``. Raises MalformedError (code ``invalid_input``)."""
+    """Return the bytes of a file, or of standard input for ``-``. Raises MalformedError (code ``invalid_input``)."""
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
@@ -89,9 +89,9 @@ def read_document(name: str) -> bytes:
 
 
 def submittable_schema(data: bytes) -> str:
-    """``task_contract.v1`` or ``run_request.v1``: a request has ``request``, a contract ``task_id``.
+    """Return ``task_contract.v1`` or ``run_request.v1``: a request has ``request``, a contract ``task_id``.
 
-    Raises MalformedError for what is neither.
+    Raises MalformedError if it is neither.
     """
     fields = _fields(data)
     if "request" in fields:
@@ -102,11 +102,13 @@ def submittable_schema(data: bytes) -> str:
 
 
 def recognise_schema(data: bytes) -> str:
-    """The schema that requires the most fields of those that a document has all of; else what it would be submitted as.
+    """Detect the schema of a document: of those whose required fields it has, the one that requires the most.
 
-    One field alone tells a schema only where it knows all others: a contract that lacks a field is no small request.
+    A schema with one required field matches only if it knows all other fields: a contract that lacks a field is not a small
+    request. Otherwise the result is that of ``submittable_schema``.
 
-    Raises MalformedError for what no schema can be told of.
+    Raises:
+        MalformedError: no schema matches.
     """
     from gatewright.contracts import forms, schemas
 
@@ -126,7 +128,7 @@ def recognise_schema(data: bytes) -> str:
 
 
 def _fields(data: bytes) -> frozenset[str]:
-    """The names at the top of a document; none when it is no object. Raises MalformedError (``not_json``)."""
+    """Return the top-level field names of a document; none unless it is an object. Raises MalformedError (``not_json``)."""
     from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
     try:
@@ -137,7 +139,7 @@ def _fields(data: bytes) -> frozenset[str]:
 
 
 def read_submittable(name: str) -> RunRequest | TaskContract:
-    """A request or contract from a file or standard input. Raises MalformedError with every fault."""
+    """Read a request or contract from a file or standard input. Raises MalformedError with every fault."""
     from gatewright.contracts import RunRequest, TaskContract, codec
 
     data = read_document(name)

@@ -1,4 +1,4 @@
-"""A connection to a system for one command: a bus that was named, the stack of the home folder, or one started for a run."""
+"""Connection of one command to a system: a bus that was named, the stack of the home folder, or a new stack for a run."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from gatewright.errors import ConfigurationError, DeniedError, MalformedError, U
 from gatewright.sandbox.offers import add_offers, read_offers
 from gatewright.tasks.inputs import EVERY, offered_below
 
-#: Seconds between two looks at a home folder that another run uses.
+#: Seconds between two checks of a home folder that another run uses.
 _LOOK_AGAIN = 0.2
-#: The same at one that starts for this run.
+#: The same for a stack that is starting for this run.
 _LOOK_FOR_START = 0.02
-#: Seconds between two looks whether the stack that a command uses is still there.
+#: Seconds between two checks whether the stack of a command still runs.
 _LOOK_FOR_END = 1.0
-#: Seconds that a server which should be there is waited for.
+#: Maximum seconds to wait for a server that should be running.
 CONNECT_PATIENCE = 3.0
-#: Seconds that a started stack is given until its gatekeeper answers; on a busy host a start takes its time.
+#: Maximum seconds from the start of a stack to its gatekeeper's first answer; a start is slow on a busy host.
 STARTING_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class StackSession:
-    """``supervisor`` is there when the stack belongs to this command alone, ``home`` when it runs on this host."""
+    """A system for one run. ``supervisor`` is set if this command owns the stack, ``home`` if the system is local."""
 
     client: Client
     supervisor: Supervisor | None = None
     home: Path | None = None
 
     async def broken(self) -> None:
-        """Raises when a process of our own stack cannot be kept alive; else waits for ever."""
+        """Raise an error when a process of the own stack cannot be kept alive; else wait forever."""
         if self.supervisor is not None:
             await self.supervisor.broken()
         await asyncio.Event().wait()
@@ -50,9 +50,11 @@ class StackSession:
 
 @contextlib.asynccontextmanager
 async def attach_client(bus: BusAddress | None, home: Path, *, lasting: bool = False) -> AsyncIterator[Client]:
-    """A client of the system that runs now; with ``lasting`` only of one that does not end with a run.
+    """Connect a client to the running system; with ``lasting`` only to one that does not end with a run.
 
-    Raises UnavailableError (``no_stack``; ``stack_gone`` when it ends meanwhile), BusError when it cannot be reached.
+    Raises:
+        UnavailableError: ``no_stack``; ``stack_gone`` if the stack ends meanwhile.
+        BusError: the bus cannot be reached.
     """
     running: contextlib.AbstractAsyncContextManager[None] = contextlib.nullcontext()
     if bus is None:
@@ -68,10 +70,10 @@ async def attach_client(bus: BusAddress | None, home: Path, *, lasting: bool = F
 
 @contextlib.asynccontextmanager
 async def while_it_runs(home: Path, url: str) -> AsyncIterator[None]:
-    """What is done inside ends with UnavailableError (``stack_gone``) once the stack of ``home`` at ``url`` does.
+    """End the body with UnavailableError (``stack_gone``) when the stack of ``home`` at ``url`` ends.
 
-    A stack that is started again has another address: the one that ended would be waited for without end. A stack that
-    lingers does not end for being idle meanwhile.
+    A restarted stack has another address, so waiting for the old one would never end. A lingering stack does not stop for being
+    idle meanwhile.
     """
     try:
         with in_use(home):
@@ -91,11 +93,11 @@ async def while_it_runs(home: Path, url: str) -> AsyncIterator[None]:
 
 
 async def _end_with(home: Path, url: str, limit: asyncio.Timeout) -> None:
-    """Let ``limit`` run out once no stack of that address lives in ``home``."""
+    """Expire ``limit`` when the stack with that address no longer runs in ``home``."""
     gone = False
     while not gone:
         await asyncio.sleep(_LOOK_FOR_END)
-        with contextlib.suppress(ConfigurationError):  # what cannot be read has not said that it ends
+        with contextlib.suppress(ConfigurationError):  # an unreadable state file does not mean that the stack ended
             state = await asyncio.to_thread(read, home)
             gone = state is None or state.url != url
     limit.reschedule(0)
@@ -110,11 +112,14 @@ async def for_one_run(
     linger: float = 0.0,
     announce: Callable[[str], None] = lambda _words: None,
 ) -> AsyncIterator[StackSession]:
-    """A session to do a run in: on the named bus, on the shared stack, else on a stack that lives as long as the run.
+    """Open a session for one run: on the named bus, on the shared stack, or on a stack of its own.
 
-    With ``linger`` a stack is started that outlives the run by so many idle minutes (``gatewright.app.stack.lingering``), and
-    ``announce`` is told so at the end.
-    A home folder serves one stack at a time: while another run has one of its own, this one waits for it.
+    A home folder serves one stack at a time. While another run has a stack of its own there, this one waits.
+
+    Args:
+        linger: idle minutes until a stack that this run starts ends (``gatewright.app.stack.lingering``); 0 ends it with the
+            run.
+        announce: receives a notice about a lingering stack at the end.
     """
     async with contextlib.AsyncExitStack() as opened:
         supervisor, started = (None, False) if bus is not None else await _own_stack(options, note, linger, opened)
@@ -139,9 +144,9 @@ async def for_one_run(
 async def _own_stack(
     options: StackOptions, note: Callable[[str], None], linger: float, opened: contextlib.AsyncExitStack
 ) -> tuple[Supervisor | None, bool]:
-    """A stack for this run alone, which is started now; None where a shared one serves, which is in use from then on.
+    """Start a stack for this run alone; None if a shared stack serves, which is then in use.
 
-    And whether this run has started a shared one.
+    The second value is whether this run started a shared stack.
     """
     supervisor, home, told = Supervisor(options), options.home, False
     starting: LingeringStart | None = None
@@ -152,7 +157,7 @@ async def _own_stack(
             return None, starting is not None
         if state is None or (state.shared and await asyncio.to_thread(ended_for, home, options)):
             if linger:
-                # One that is lost found a stack of another run in the home, which that run has ended since.
+                # A lost race found a stack of another run in the home, which that run has ended since.
                 if starting is None or starting.lost():
                     starting = LingeringStart.begin(options, linger)
             elif await _begin_stack(supervisor):
@@ -165,7 +170,7 @@ async def _own_stack(
 
 
 def _join_stack(options: StackOptions, opened: contextlib.AsyncExitStack) -> bool:
-    """Whether the stack of the home fits, and is in use until ``opened`` is closed."""
+    """Join the stack of the home if it fits, until ``opened`` is closed; return whether it did."""
     with contextlib.ExitStack() as held:
         held.enter_context(in_use(options.home))
         state = read(options.home)
@@ -176,7 +181,7 @@ def _join_stack(options: StackOptions, opened: contextlib.AsyncExitStack) -> boo
 
 
 async def _begin_stack(supervisor: Supervisor) -> bool:
-    """Whether it has been started; False while another process has the home folder."""
+    """Start a stack; return False while another process has the home folder."""
     try:
         await supervisor.begin()
     except UnavailableError as error:
@@ -189,8 +194,9 @@ async def _begin_stack(supervisor: Supervisor) -> bool:
 def offer_missing(state: StackState, options: StackOptions, note: Callable[[str], None]) -> None:
     """Offer the environments of this run to the running stack, until it ends: its owner has named them.
 
-    Raises MalformedError, with what to start instead, for a stack whose roles read no offers, and where there are too many;
-    ConfigurationError where the list is not private to the owner.
+    Raises:
+        MalformedError: the roles of the stack read no offers, or there are too many; names what to start instead.
+        ConfigurationError: the list is not private to the owner.
     """
     offered = tuple(map(Path, state.environments))
     missing = [each for each in options.environments if each not in offered and not offered_below(each, offered)]
@@ -203,7 +209,7 @@ def offer_missing(state: StackState, options: StackOptions, note: Callable[[str]
             if each not in known:
                 note(f"the running stack offers {each} from now on, until it ends")
         return
-    # What lies in the home folder is offered unasked, and no folder of that name could be given.
+    # The stack offers environments of the home folder itself, and no folder there can have such a name.
     given = (str(each) for each in offered if each.name != EVERY)
     asked = (str(each) for each in options.environments if each.name != EVERY)
     wanted = dict.fromkeys((*given, *asked))
@@ -216,7 +222,7 @@ def offer_missing(state: StackState, options: StackOptions, note: Callable[[str]
 
 
 def refuse_live(bus: BusAddress | None, home: Path, cassette: Path) -> None:
-    """MalformedError for a system that runs already and may ask models, where ``cassette`` is to be played."""
+    """Raise MalformedError for a running system that may ask models, since ``cassette`` is to be replayed."""
     state = read(home) if bus is None else None
     if bus is None and (state is None or not state.shared or state.linger or state.cassette == str(cassette.absolute())):
         return
@@ -226,7 +232,7 @@ def refuse_live(bus: BusAddress | None, home: Path, cassette: Path) -> None:
 
 
 def ledger_readers(place: CommandContext) -> Callable[[], AbstractAsyncContextManager[Client]]:
-    """What connects to the system of ``place`` with an identity that reads the whole ledger.
+    """Return a function that connects to the system of ``place`` with an identity that reads the whole ledger.
 
     Connecting raises DeniedError (``identity_invalid``) for a publisher, UnavailableError (``no_stack``), BusError.
     """

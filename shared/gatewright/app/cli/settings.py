@@ -1,4 +1,4 @@
-"""The settings of the command line, and which part of the caller's environment its processes inherit."""
+"""The settings of the command line, and the part of the caller's environment that its processes inherit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from gatewright.bus.stream_settings import StreamSettings
     from gatewright.git.access.credentials import RepositoryAccess
 
-#: What the variables of this program begin with.
+#: Prefix of the variables of this program.
 _PREFIX = "GATEWRIGHT_"
-#: Nothing else of the caller's environment reaches the roles: tokens and keys of other tools are none of their business.
+#: The variables that the roles inherit. No others do, so tokens and keys of other tools do not reach them.
 _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSH_AUTH_SOCK"}
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
     | {"all_proxy", "ALL_PROXY"}
 )
-#: Where git finds the configuration of its user, and the identity that stands above it.
+#: Variables that locate git's user configuration, and those that set an identity above it.
 _USER_GIT = frozenset(
     {"PATH", "HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
     | {"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"}
 )
-#: What installers are told of registries and of the way there, beside what they read in the user's home.
+#: Variables of installers about registries and proxies, in addition to their files in the user's home.
 _INSTALLERS = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME"}
     | {
@@ -48,7 +48,7 @@ _INSTALLERS = frozenset(
 )
 _INSTALLER_PREFIXES = ("PIP_", "UV_", "NPM_", "npm_config_", "PNPM_", "YARN_", "CARGO_", "RUSTUP_")
 _ENGINE_PREFIXES = ("DOCKER_", "CONTAINER_", "CONTAINERS_", "XDG_RUNTIME_DIR")
-#: ``OTEL_``: where traces go.
+#: ``OTEL_``: destination of traces.
 _INHERITED_PREFIXES = (_PREFIX, "LC_", "OTEL_")
 
 
@@ -61,11 +61,11 @@ def _path(kind: type[Any], value: Any) -> Any:
 
 
 class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_variable):
-    """Read from variables named ``GATEWRIGHT_<FIELD>``, by ``load``. An empty one says nothing, as compose files write it."""
+    """Settings read by ``load`` from variables ``GATEWRIGHT_<FIELD>``. An empty one is ignored, as compose files write it."""
 
     @classmethod
     def load(cls) -> Self:
-        """Raises ConfigurationError."""
+        """Read the settings. Raises ConfigurationError."""
         said = {name: value for name, value in os.environ.items() if value}
         try:
             return msgspec.convert(said, cls, strict=False, dec_hook=_path)
@@ -74,43 +74,43 @@ class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_var
 
 
 class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """What all commands may be told."""
+    """Settings of all commands."""
 
-    #: The bus of a system that runs elsewhere; without it the stack of the home folder serves, or one is started.
+    #: The bus of a system on another host. By default the stack of the home folder serves, or a new one.
     nats_url: str | None = None
-    #: The ``.nk`` file of the identity to connect as, and the PEM of the authority behind the server's certificate.
+    #: The ``.nk`` file of the identity to connect as, and the PEM of the CA of the server's certificate.
     nats_seed: Path | None = None
     nats_ca: Path | None = None
-    #: In how many streams the ledger lies, there or in the stack that is started; all processes have the same setting.
+    #: Number of streams of the ledger, on the bus or in a new stack. All processes have the same setting.
     ledger_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
-    #: The home folder; without it the nearest ``.gatewright``.
+    #: The home folder; by default the nearest ``.gatewright``.
     home: Path | None = None
-    #: The folder of the policies; without it those of the package, and of a home folder its own approval rule.
+    #: The policy folder; by default that of the package, and for a home folder also its own approval rule.
     policies: Path | None = None
-    #: The signing key, where it is not the one of the home folder.
+    #: The signing key, if not that of the home folder.
     key: Path | None = None
-    #: Where the gatekeeper keeps sealed bundles, if not in the home folder; it has the same setting.
+    #: The gatekeeper's store of sealed bundles, if not the home folder. The gatekeeper has the same setting.
     bundle_store: str | None = None
-    #: What the copy of a repository of another host may take of this host's disk.
+    #: Limits on local disk space for the copy of a repository of another host.
     mirror_bytes: Annotated[int, msgspec.Meta(ge=64 << 20)] = MIRROR_BYTES
-    #: What streams hold, and for how long; the gatekeeper has the same settings.
+    #: Size and age limits of streams; the gatekeeper has the same settings.
     stream_bytes: str = ""
     stream_days: str = ""
-    #: Where a command that stays shows its metrics; -1: nowhere.
+    #: Address where a long-running command serves its metrics; -1 for none.
     metrics_host: str = "127.0.0.1"
     metrics_port: int = -1
-    #: What looks for secrets where a bundle is made again; the services have the same setting.
+    #: Secret scanner for a bundle that is rebuilt; the services have the same setting.
     secret_scanner: ScannerName = "kingfisher"  # noqa: S105 - the name of a program
-    #: Where the live page writes down who looked at what; without it it does not.
+    #: File in which the live page records who viewed what; by default it records nothing.
     console_record: Path | None = None
-    #: How long a stack that `run` starts at a terminal stays idle; 0: none stays.
+    #: Idle minutes of a stack that `run` starts at a terminal; 0 for no such stack.
     linger_minutes: Annotated[float, msgspec.Meta(ge=0, le=1440)] = 10.0
-    #: For ``--env auto``: packages that have no wheel may be built on this host, which runs their code.
+    #: For ``--env auto``: permit local builds of packages without a wheel, which run their code.
     source_builds: bool = False
 
     @property
     def stream_settings(self) -> StreamSettings:
-        """Raises ConfigurationError."""
+        """Return the settings of the streams. Raises ConfigurationError."""
         # Imported late: few commands need it.
         from gatewright.bus.stream_settings import StreamSettings
 
@@ -118,39 +118,39 @@ class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
 
 
 class DoctorSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """What ``doctor`` must know of the settings that the roles will read."""
+    """Settings of the roles that ``doctor`` checks."""
 
     sandbox: str = "bubblewrap"
     policies: Path = msgspec.field(default_factory=policy_directory)
 
 
 class AgentSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """What the command line must know of agents and models; the worker has the same settings."""
+    """Settings for agents and models; the worker has the same ones."""
 
     policies: Path = msgspec.field(default_factory=policy_directory)
     agent_installations: str = ""
-    #: What the roles play in the place of models; no key is needed then.
+    #: Cassette that the roles replay in place of models; no key is needed then.
     cassette: Path | None = None
 
     @property
     def installations(self) -> tuple[Path, ...]:
-        """The folders in which agents are installed."""
+        """Return the folders with installed agents."""
         return tuple(Path(part) for part in self.agent_installations.split(os.pathsep) if part)
 
 
 def load() -> CliSettings:
-    """Raises ConfigurationError."""
+    """Read the settings of the command line. Raises ConfigurationError."""
     return CliSettings.load()
 
 
 def inherited_environment() -> dict[str, str]:
-    """The environment that the processes of the stack start from."""
+    """Return the environment that the processes of the stack start with."""
     return {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}
 
 
 def model_keys() -> dict[str, str]:
-    """The variables that ``models.json`` names as keys, as far as they are set. Raises ConfigurationError."""
-    # Imported late: only what starts a stack needs it.
+    """Return the variables that are set among the keys in ``models.json``. Raises ConfigurationError."""
+    # Imported late: only the start of a stack needs it.
     from gatewright.models.policy import load_models
     from gatewright.policy_files import EnvironmentKey
 
@@ -160,8 +160,8 @@ def model_keys() -> dict[str, str]:
 
 
 def repository_keys() -> dict[str, dict[str, str]]:
-    """By role, the variables that ``repositories.json`` names as keys for it, as far as they are set. ConfigurationError."""
-    # Imported late: only what starts a stack needs it.
+    """Return the variables that are set among the keys in ``repositories.json``, by role. Raises ConfigurationError."""
+    # Imported late: only the start of a stack needs it.
     from gatewright.git.access.policy import REPOSITORIES_FILE, AccessRole
 
     policy = REPOSITORIES_FILE.load(AgentSettings.load().policies).policy
@@ -170,39 +170,39 @@ def repository_keys() -> dict[str, dict[str, str]]:
 
 
 def operator_access() -> RepositoryAccess:
-    """What a person's own command may use for repositories of other hosts. Raises ConfigurationError."""
+    """Return the access of a person's own command to repositories of other hosts. Raises ConfigurationError."""
     from gatewright.git.access.credentials import RepositoryAccess
 
     return RepositoryAccess.load(AgentSettings.load().policies, "operator")
 
 
 def installer_environment() -> dict[str, str]:
-    """The environment that installers start from: the user's own configuration of them, and none of Python."""
+    """Return the environment of installers: with the user's configuration of them, and without Python's variables."""
     return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_INSTALLER_PREFIXES)}
 
 
 def engine_environment() -> dict[str, str]:
-    """What the command of a container engine reads to find its engine."""
+    """Return the variables that the command of a container engine needs to find its engine."""
     return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_ENGINE_PREFIXES)}
 
 
 def is_automation() -> bool:
-    """Whether a CI system runs this: nearly all of them set ``CI``."""
+    """Return whether a CI system runs this process: nearly all of them set ``CI``."""
     return os.environ.get("CI", "") not in ("", "0", "false")
 
 
 def hook_index() -> Path | None:
-    """The index that git names to its hooks (``GIT_INDEX_FILE``); for ``commit -a`` and for paths it is not the usual one."""
+    """Return the index that git names to its hooks (``GIT_INDEX_FILE``); another one for ``commit -a`` and for paths."""
     given = os.environ.get("GIT_INDEX_FILE")
     return Path(given).absolute() if given else None
 
 
 def user_git_environment() -> dict[str, str]:
-    """What the user's own git would read of the environment to know the user and the user's configuration."""
+    """Return the variables with which the user's own git finds the user and the user's configuration."""
     return {name: value for name, value in os.environ.items() if name in _USER_GIT}
 
 
 def git_ceilings() -> frozenset[Path]:
-    """The folders into which git does not go up when it looks for a repository (``GIT_CEILING_DIRECTORIES``)."""
+    """Return the folders above which git does not search for a repository (``GIT_CEILING_DIRECTORIES``)."""
     named = os.environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
     return frozenset(Path(name) for name in named if name)

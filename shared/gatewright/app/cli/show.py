@@ -1,4 +1,4 @@
-"""``watch``, ``runs``, ``show`` and ``status``: commands that only look."""
+"""``watch``, ``runs``, ``show`` and ``status``: read-only commands."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     )
     from gatewright.contracts.run_status import TaskStanding
 
-#: Seconds between two looks for a stack, or for a first run.
+#: Seconds between two checks for a stack, or for a first run.
 _LOOK_AGAIN = 0.2
 ReadModelKind = Literal["role_contract_summary", "role_binding_summary", "role_binding_read_model", "workflow_case_read_model"]
 READ_MODELS: tuple[ReadModelKind, ...] = get_args(ReadModelKind)
-#: Newest runs among which those of a case are looked for.
+#: Number of newest runs among which the runs of a case are searched.
 _MOST_RUNS = 50
 
 
@@ -152,7 +152,7 @@ def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -
 
 
 def _folder(wanted: str | None) -> Path | None:
-    """The bundle that a path names; None where it names none, and is a run."""
+    """Return the bundle if ``wanted`` is a path; None if it is a run."""
     return folder if wanted is not None and (folder := Path(wanted).absolute()).is_dir() else None
 
 
@@ -257,7 +257,7 @@ async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
 
 @contextlib.asynccontextmanager
 async def _source(wanted: str | None = None) -> AsyncIterator[RunSource]:
-    """The ledger of the system that runs now; without one, the bundles of the home folder; for an address, the bundle there."""
+    """Yield the ledger of the running system, or else the bundles of the home folder; for an address, the bundle there."""
     from gatewright.app.cli.bundle_sources import fetch_bundle
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.runs.ledger_source import LedgerSource
@@ -279,7 +279,7 @@ async def _source(wanted: str | None = None) -> AsyncIterator[RunSource]:
 
 @contextlib.asynccontextmanager
 async def attach_when_running(place: CommandContext, note: Callable[[str], None]) -> AsyncIterator[Client]:
-    """A client of the system that runs now, or as soon as one runs in the home folder. Raises BusError."""
+    """Connect a client to the running system; wait for one in the home folder. Raises BusError."""
     from gatewright.app.cli.session import attach_client
     from gatewright.app.stack.state import read
 
@@ -294,21 +294,22 @@ async def attach_when_running(place: CommandContext, note: Callable[[str], None]
 
 
 async def wait_for_run(client: Client, wanted: str | None, note: Callable[[str], None]) -> str:
-    """The id of the run that is meant, once that run exists: the newest one, or the first to come; or one of that id.
+    """Return the id of the wanted run once it exists: the newest or next run, or the one with that id.
 
-    Raises MalformedError (``run_unknown``, ``run_ambiguous``) for what cannot be the id of a run to come.
+    Raises:
+        MalformedError: ``run_unknown`` or ``run_ambiguous``, this cannot be the id of a future run.
     """
     from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.runs.sources import WHOLE_ID, find_run
 
     source = LedgerSource(client)
-    by_id = wanted is not None and WHOLE_ID.fullmatch(wanted) is not None  # only such a one can be that of a run to come
+    by_id = wanted is not None and WHOLE_ID.fullmatch(wanted) is not None  # only a full id can be that of a future run
     told = False
     while True:
         try:
             run_id = await find_run(source, wanted)
             if by_id:
-                await source.view(run_id)  # nothing has looked yet whether there is one of that id
+                await source.view(run_id)  # not checked yet whether that run exists
         except MalformedError as error:
             if error.reason != "run_unknown" or not (by_id or wanted is None):
                 raise
@@ -326,7 +327,7 @@ async def wait_for_run(client: Client, wanted: str | None, note: Callable[[str],
 
 @contextlib.asynccontextmanager
 async def bound_wait(seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
-    """Bounds the wait for a run; ``reschedule(None)`` when it has come. UnavailableError (``run_not_there``) after that."""
+    """Limit the wait for a run; ``reschedule(None)`` when it exists. Raises UnavailableError (``run_not_there``)."""
     try:
         async with asyncio.timeout(seconds) as bound:
             yield bound
@@ -337,7 +338,7 @@ async def bound_wait(seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
 
 
 def status_lines(status: RunStatus) -> list[str]:
-    """Where the run stands, what is being done, what was refused, and where its evidence lies."""
+    """Format the state of a run: current work, refusals, and the location of its evidence."""
     from gatewright.run.states import stage_name
 
     lines = [f"{status.run_id}   {status.status}   {stage_name(status.state)} since {printable(status.since)}"]
@@ -363,7 +364,7 @@ def status_lines(status: RunStatus) -> list[str]:
 
 
 def _claim_words(task: TaskStanding) -> str:
-    """What was claimed of a task last, and from when on that is missing."""
+    """Format the last claim of a task, and the time since which claims are missing."""
     words = []
     if task.claimed_at is not None:
         doing = f"{task.phase or 'working'}" + (f", last {task.activity}" if task.activity else "")
@@ -377,7 +378,10 @@ def _claim_words(task: TaskStanding) -> str:
 async def read_model(
     kind: ReadModelKind, source: RunSource, run_id: str
 ) -> RoleContractSummary | RoleBindingSummary | RoleBindingReadModel | WorkflowCaseReadModel:
-    """One of them, of one run. Raises MalformedError (``run_unknown``; ``no_contract`` for the role of a run that has none)."""
+    """Build a read model of a run.
+
+    Raises MalformedError (``run_unknown``; ``no_contract`` for the role of a run without one).
+    """
     from gatewright.ledger.role_bindings import (
         role_binding_read_model,
         role_binding_summary,

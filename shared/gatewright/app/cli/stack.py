@@ -1,4 +1,4 @@
-"""``up`` and ``down``: the stack of a home folder; and what ``status`` and ``doctor`` report about it."""
+"""``up`` and ``down``: the stack of a home folder; also its summary for ``status`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def down(json_output: JsonOutput = False) -> None:
 
 
 def stack_document(home: Path) -> dict[str, Any] | None:
-    """For programs; None where no stack runs. ``kind`` is ``lingering``, ``kept`` (by ``up``) or ``of one run``."""
+    """Describe the stack for programs; None if none runs. ``kind`` is ``lingering``, ``kept`` (by ``up``) or ``of one run``."""
     from gatewright.app.stack.lingering import memory, unused
     from gatewright.app.stack.state import read
 
@@ -81,7 +81,7 @@ def stack_document(home: Path) -> dict[str, Any] | None:
 
 
 def stack_words(home: Path) -> str:
-    """For people, on one line."""
+    """Describe the stack on one line."""
     found = stack_document(home)
     if found is None:
         return "no stack runs; a run starts one"

@@ -1,6 +1,6 @@
-"""Brings the stack up, in front or in the background, and down again.
+"""Start and stop of the stack, in the foreground or in the background.
 
-As a program it holds a stack that stays after its run: ``gatewright up --linger``, without the table of all commands.
+As a program it runs a stack that stays after its run: ``gatewright up --linger``, without the table of all commands.
 Usage: ``python -m gatewright.app.cli.stack_process MINUTES WORKERS``; its settings are in the environment.
 """
 
@@ -36,15 +36,15 @@ from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.tasks.inputs import EVERY
 from gatewright.view.safe_text import printable
 
-#: Seconds without progress after which a start has failed, and seconds for all of it: a busy host takes its time. Seconds until
-#: a stack that was told to stop must be gone.
+#: Maximum seconds without progress of a start, and maximum seconds of the whole start: a busy host is slow. Maximum seconds
+#: until a stopped stack has ended.
 READY_SECONDS = 30.0
 MOST_SECONDS = 120.0
 STOP_SECONDS = 20.0
 _POLL = 0.05
-#: How the live page begins the line that says where it is served.
+#: Beginning of the line in which the live page prints its address.
 CONSOLE_IS_ON = "the console is on "
-#: Seconds in which the live page ends by itself.
+#: Seconds that the live page has to end by itself.
 _CONSOLE_SECONDS = 5.0
 _COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
 
@@ -52,9 +52,10 @@ _COMMAND = (sys.executable, "-P", "-m", "gatewright.app.cli.main")
 async def bring_up(
     workers: int, environments: tuple[Path, ...], *, console: bool = False, linger: float = 0.0, json_output: bool
 ) -> Exit:
-    """Run the stack until it is interrupted, or idle for ``linger`` minutes where that is not 0.
+    """Run the stack until it is interrupted, or idle for ``linger`` minutes if that is not 0.
 
-    Raises UnavailableError (``home_in_use``, ``not_ready``, ``role_keeps_dying``).
+    Raises:
+        UnavailableError: ``home_in_use``, ``not_ready`` or ``role_keeps_dying``.
     """
     place = _embedded_place()
     options = StackOptions(
@@ -63,7 +64,7 @@ async def bring_up(
         model_keys=model_keys(),
         repository_keys=repository_keys(),
         workers=workers,
-        # What ``run --env auto`` makes while the stack runs is offered, too.
+        # Environments that ``run --env auto`` makes while the stack runs are offered, too.
         environments=(*_prefixes(environments, place), place.home.resolve() / MADE / EVERY),
         shared=True,
         adopt=True,
@@ -80,7 +81,7 @@ async def bring_up(
     supervisor, idle = Supervisor(options), contextlib.ExitStack()
     await supervisor.start()
     try:
-        if linger:  # A run waits for this stack, and has tried the sandbox already: what a person typed is tried meanwhile.
+        if linger:  # A run that waits for this stack has tested the sandbox already. For `up`, the test runs in the meantime.
             await require_sandbox()
         await _until_stopped(supervisor.ready(READY_SECONDS, MOST_SECONDS), stop)
         if not stop.is_set():
@@ -95,7 +96,7 @@ async def bring_up(
 
 @contextlib.asynccontextmanager
 async def _console(home: Path) -> AsyncIterator[None]:
-    """The live page in a process of its own, so that the stack stands whatever becomes of it."""
+    """Run the live page in a separate process, so that its failure does not affect the stack."""
     process = await asyncio.create_subprocess_exec(
         *_COMMAND, "console", env={**inherited_environment(), "GATEWRIGHT_HOME": str(home)}, stdin=subprocess.DEVNULL
     )
@@ -115,7 +116,7 @@ async def _console(home: Path) -> AsyncIterator[None]:
 async def _until_stopped(
     work: Any, stop: asyncio.Event, idle: Coroutine[Any, Any, contextlib.ExitStack] | None = None
 ) -> contextlib.ExitStack:
-    """Wait for ``work``, the wish to stop, or the end of ``idle``: what that holds is to be closed in the end."""
+    """Wait for the end of ``work``, for ``stop``, or for the end of ``idle``. The caller closes the result at the end."""
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
     idling = [asyncio.create_task(idle)] if idle is not None else []
     held = contextlib.ExitStack()
@@ -136,7 +137,7 @@ async def _until_stopped(
 def bring_up_detached(
     workers: int, environments: tuple[Path, ...], *, console: bool = False, linger: float = 0.0, json_output: bool
 ) -> None:
-    """Start the stack in a process of its own and return when it is ready.
+    """Start the stack in a separate process and return when it is ready.
 
     Raises UnavailableError (``home_in_use``; as ``start_error``).
     """
@@ -176,7 +177,7 @@ def bring_up_detached(
 
 
 def _console_line(log: Path, process: subprocess.Popen[bytes]) -> str:
-    """What the live page says of where it is served; empty, with a warning, where it does not start."""
+    """Return the line in which the live page prints its address; empty, with a warning, if it does not start."""
     give_up = time.monotonic() + READY_SECONDS
     while process.poll() is None and time.monotonic() < give_up:
         lines = log.read_text("utf-8", "replace").splitlines()
@@ -191,7 +192,7 @@ def _console_line(log: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 def _wait_ready(home: Path, process: subprocess.Popen[bytes]) -> state.StackState | None:
-    # Somewhat more than the stack itself waits, which knows better what is missing.
+    # Longer than the timeout of the stack itself, whose message is more precise.
     patience = StartPatience(READY_SECONDS + 5, MOST_SECONDS + 5, time.monotonic)
     while process.poll() is None and not patience.is_over(partial(progress_of, process.pid)):
         found = state.read(home)
@@ -202,7 +203,7 @@ def _wait_ready(home: Path, process: subprocess.Popen[bytes]) -> state.StackStat
 
 
 def bring_down(*, json_output: bool) -> None:
-    """Stop the shared stack of the home folder; that there is none is no fault. Raises UnavailableError when it will not go."""
+    """Stop the shared stack of the home folder; without a stack this succeeds. Raises UnavailableError if it does not end."""
     place = find_place()
     running = state.read(place.home)
     stopped = running is not None and running.shared

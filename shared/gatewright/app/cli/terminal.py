@@ -1,4 +1,4 @@
-"""What a person types at a terminal, one line after a question was printed."""
+"""Input that a person types at a terminal, line by line, after a question was printed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MOST_TYPED: Final = 4096
 
 
 def forget_typed(terminal: int) -> None:
-    """Forget what was typed before a question was printed: it is no answer to it. A descriptor that is no terminal stays."""
+    """Discard input from before a question was printed, since it is no answer. Only a terminal is affected."""
     with contextlib.suppress(termios.error):
         termios.tcflush(terminal, termios.TCIFLUSH)
 
 
 async def typed_line(terminal: int) -> str:
-    """The next line that is typed, with its end; empty at the end of the input."""
+    """Return the next typed line with its line end; empty at the end of the input."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(terminal, readable.set)

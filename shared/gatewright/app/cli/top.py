@@ -63,7 +63,7 @@ async def _show(place: CommandContext, steering: Steering) -> None:
 
     connect = ledger_readers(place)
     async with connect():
-        pass  # what cannot be reached now is told now
+        pass  # report immediately what cannot be reached
     await TopApp(TopSources(connect, SystemClock()), steering).run_async()
 
 
@@ -87,7 +87,7 @@ async def _print(place: CommandContext, only: str, *, json_output: bool) -> None
 
 
 def steering_of(place: CommandContext, key: Path | None, person: str, *, read_only: bool) -> Steering:
-    """What `gatewright approvals approve` does, for the requests that are chosen on the board."""
+    """Return the actions of `gatewright approvals approve` for requests that are selected on the board."""
     from gatewright.app.cli.people.deciding import Answer, decide_requests, signed_answers
     from gatewright.app.cli.people.signing import signing_identity
     from gatewright.app.cli.user_git import user_name

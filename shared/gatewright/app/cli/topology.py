@@ -1,4 +1,4 @@
-"""``topology``: what names the bus has, who may use them, the server configuration that says so, and setting it up."""
+"""``topology``: print or apply the streams, subjects, permissions and server configuration of the bus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gatewright.bus.identities import BusAddress
     from gatewright.bus.server_config import Cluster, Tls
 
-#: Seconds that one step may take, and for which the whole is tried.
+#: Maximum seconds of one step, and of all attempts.
 _PATIENCE_SECONDS, _SET_UP_SECONDS = 15.0, 180.0
 
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What a server configuration is made of, beside the pools."""
+    """Values of a server configuration, in addition to the pools."""
 
     keys: Annotated[
         Path | None, typer.Option("--keys", metavar="DIR", help="Directory of the identities (see: gatewright keys bus)")
@@ -140,7 +140,7 @@ def _configuration(server: ServerOptions, pools: tuple[str, ...], partitions: in
 
 
 def bus_table(pools: tuple[str, ...], partitions: int = 1) -> dict[str, Any]:
-    """Everything of the topology as JSON types."""
+    """Return the complete topology as JSON types."""
     from gatewright.bus import topology as t
     from gatewright.bus.identities import STANDING
     from gatewright.bus.permissions import access_of
@@ -158,7 +158,7 @@ def bus_table(pools: tuple[str, ...], partitions: int = 1) -> dict[str, Any]:
 
 
 def bus_table_lines(pools: tuple[str, ...], partitions: int = 1) -> list[str]:
-    """The same for people."""
+    """Format the complete topology as text."""
     from gatewright.bus import topology as t
     from gatewright.bus.identities import STANDING
     from gatewright.bus.permissions import access_of
@@ -192,7 +192,7 @@ def _account(guest: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerFile:
-    """``keys``: by default those of the home folder; ``store`` must be given: the server's file system is not this one."""
+    """``keys``: by default those of the home folder. ``store`` is required: the server has a file system of its own."""
 
     keys: Path | None
     store: Path | None
@@ -206,7 +206,7 @@ class ServerFile:
 
 
 def server_file(wanted: ServerFile) -> str:
-    """Raises MalformedError (``invalid_input``), ConfigurationError when the identities are not there."""
+    """Return the server configuration. Raises MalformedError (``invalid_input``), ConfigurationError without the identities."""
     from gatewright.app.cli.context import find_place
     from gatewright.bus.identities import bus_keys, earlier_keys, public_keys
     from gatewright.bus.identity_limits import read
@@ -230,7 +230,7 @@ def server_file(wanted: ServerFile) -> str:
 
 
 def tls_of(certificate: Path | None, key: Path | None, ca: Path | None) -> Tls | None:
-    """Raises MalformedError when one of the two files is missing."""
+    """Return the TLS settings. Raises MalformedError if one of the two files is missing."""
     from gatewright.bus.server_config import Tls
 
     if certificate is not None and key is not None:
@@ -243,10 +243,13 @@ def tls_of(certificate: Path | None, key: Path | None, ca: Path | None) -> Tls |
 async def apply_topology(
     place: CommandContext, pools: tuple[str, ...], replicas: int | None, publishers: tuple[str, ...] = ()
 ) -> str:
-    """Returns the URL of the bus that was set up, with streams for these publishers and all others that it knows.
+    """Set up the bus, with streams for these publishers and all known ones; return its URL.
 
-    A server that does not answer is asked again for some minutes; each attempt is logged. Raises UnavailableError
-    (``identities_unconfirmed``: it does not know one of them), ConfigurationError naming what cannot be changed.
+    A server that does not answer is retried for some minutes; each attempt is logged.
+
+    Raises:
+        UnavailableError: ``identities_unconfirmed``, the server does not know one of the publishers.
+        ConfigurationError: something cannot be changed; names it.
     """
     from gatewright.app.cli.settings import load
     from gatewright.bus.jetstream.bus import JetStreamBus
@@ -276,7 +279,7 @@ async def apply_topology(
 
 
 def _provisioner(place: CommandContext) -> BusAddress:
-    """The bus that was named, with the identity that was; else that of the stack of the home folder."""
+    """Return the bus and identity that were named, or else those of the home folder's stack."""
     from gatewright.app.stack.state import read as read_state
     from gatewright.bus.identities import PROVISIONER
 

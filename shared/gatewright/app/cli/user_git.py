@@ -1,4 +1,4 @@
-"""Who the user is, by the account of this host and by git; and the user's checkout."""
+"""The user, by the account of this host and by git, and the user's checkout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gatewright.git.host.user_checkout import UserCheckout
 
 
 def user_checkout(start: Path) -> UserCheckout:
-    """The checkout that ``start`` lies in, under the configuration of the person at the command line."""
+    """Return the checkout around ``start``, with the git configuration of the user."""
     return UserCheckout(start, user_git_environment())
 
 
 def user_name() -> str:
-    """The account that this process belongs to, for records."""
+    """Return the account of this process, for records."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -29,22 +29,22 @@ def user_name() -> str:
 
 
 def who_orders(start: Path) -> tuple[str, ...]:
-    """The person at the command line, by every name that is known here: the account, and git's address in ``start``."""
+    """Return every known name of the user: the account, and git's address in ``start``."""
     return person_names(author(start))
 
 
 def person_names(known: Person | None) -> tuple[str, ...]:
-    """The names of the person at the command line, whom git calls ``known``."""
+    """Return the names of the user, whom git calls ``known``."""
     return (user_name(), known.email) if known is not None else (user_name(),)
 
 
 def with_orderer(document: RunRequest | TaskContract, start: Path) -> RunRequest | TaskContract:
-    """``document`` as the person at the command line orders it, unless it names a person itself."""
+    """Return ``document`` as ordered by the user, unless it names a person itself."""
     return document if document.ordered_by else msgspec.structs.replace(document, ordered_by=who_orders(start))
 
 
 def author(start: Path) -> Person | None:
-    """Who commits in ``start``, as git would say it: GIT_AUTHOR_*, author.*, user.*; None where a part is missing."""
+    """Return the author of commits in ``start`` by git's rules: GIT_AUTHOR_*, author.*, user.*; None if incomplete."""
     environment = user_git_environment()
     name, email = (environment.get(f"GIT_AUTHOR_{key}") for key in ("NAME", "EMAIL"))
     if not (name and email):

@@ -1,4 +1,4 @@
-"""``gatewright show --as`` and ``--packet``: which document is meant, made from the run's bundle."""
+"""``gatewright show --as`` and ``--packet``: documents that are derived from a run's bundle."""
 
 from __future__ import annotations
 
@@ -32,19 +32,20 @@ KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance", "progre
 
 
 def locate_bundle(given: str | None) -> Path:
-    """The bundle that ``given`` names: a folder, a run, or for None the newest of the home folder. Raises MalformedError."""
+    """Return the named bundle: a folder, a run, or for None the newest of the home folder. Raises MalformedError."""
     return find_bundle(given, find_place())
 
 
 def packet_text(folder: Path) -> str:
-    """The packet of the bundle in ``folder``, verified with this host's key first. Raises MalformedError."""
+    """Return the packet of the bundle in ``folder``, after verification with this host's key. Raises MalformedError."""
     return packet(read_account(folder), verify(folder, trusted_keys(None, find_place())))
 
 
 def work_document(kind: str, folder: Path) -> Document:
-    """The document ``kind`` of the run in ``folder``.
+    """Return the document ``kind`` of the run in ``folder``.
 
-    Raises MalformedError: an unknown kind, a run that the events do not tell, or one that has no such document.
+    Raises:
+        MalformedError: the kind is unknown, the events describe no run, or the run has no such document.
     """
     if kind not in KINDS:
         raise MalformedError(f"a run cannot be told as {kind!r}; only as {', '.join(KINDS)}", code="invalid_input")
@@ -75,7 +76,7 @@ def work_document(kind: str, folder: Path) -> Document:
 
 
 def document_lines(document: Document) -> Iterator[str]:
-    """A document for people: the log of decisions in its own form, everything else field by field."""
+    """Format a document: the log of decisions in its own format, everything else field by field."""
     if isinstance(document, DecisionsLog):
         yield from as_markdown(document)
     else:
@@ -94,14 +95,14 @@ def _fields(value: Any, indent: str) -> Iterator[str]:
 
 
 def _memory_place(run: Run) -> str:
-    """Where what the run was told of earlier ones lies; empty where it was told nothing."""
+    """Return the location of the memory that the run received of earlier runs; empty without one."""
     order = run.accepted.request or run.accepted.contract
     given = () if order is None else order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
     return next((layout.artifact(each.sha256.lower()) for each in given if each.name == MEMORY), "")
 
 
 def _recorded_document(account: BundleAccount, path: str, kind: type[Document]) -> Document:
-    """A document that is a file of the bundle. Raises MalformedError (``no_such_document``), and what decoding does."""
+    """Read a document that is a file of the bundle. Raises MalformedError (``no_such_document``), or as decoding does."""
     found = account.excerpt(path, MAX_TOLD_BYTES)
     if not found.size or found.left_out:
         words = f"there is no {kind.__name__} in {account.folder.name}: the run is open, or was given none"

@@ -1,1 +1,1 @@
-"""The server of the Model Context Protocol: what a coding host may ask of Gatewright, as a publisher and no more."""
+"""The server of the Model Context Protocol, which serves coding hosts with the permissions of a publisher."""

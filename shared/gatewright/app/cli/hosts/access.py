@@ -1,4 +1,4 @@
-"""What a host is given: the bus as a publisher reaches it, one repository to read, and answers as documents or refusals."""
+"""The access of a host: the bus as a publisher, one read-only repository, and answers as documents or refusals."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _PATIENCE = 3.0
 _NO_STACK = "no stack runs here: start one with `gatewright up`, or set GATEWRIGHT_NATS_URL and the seed of a publisher"
 P = ParamSpec("P")
 Tools = TypeVar("Tools")
-#: ``compact`` fits into a conversation; ``full`` is all that is known.
+#: ``compact`` fits into a conversation; ``full`` has every known detail.
 Detail = Literal["compact", "full"]
-#: Characters of a text that is given in one answer.
+#: Maximum characters of a text in one answer.
 MAX_TEXT = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class HostAccess:
-    """What a host is given. ``repository``: the only one that it may read, if any. ``read_only``: it may begin nothing.
+    """The access of a host. ``repository``: the only one that it may read, if any. ``read_only``: it may not start runs.
 
-    ``requested_by``: who ends runs, in the words of the ledger. ``ordered_by``: the person whose host this is, where known.
+    ``requested_by``: name in the ledger of who aborts runs. ``ordered_by``: the user of the host, where known.
     """
 
     place: CommandContext
@@ -48,10 +48,10 @@ class HostAccess:
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """A connection for one question, so that a system that was started anew is found again.
+        """Connect for one question, so that a restarted system is found again.
 
-        Of a stack on this host always as a publisher: what a host may see is then held by the server, not by this program.
-        Raises UnavailableError (``no_stack``), BusError.
+        The connection to a local stack always has a publisher's identity, so the server limits what a host can read. Raises
+        UnavailableError (``no_stack``), BusError.
         """
         address = self.place.bus
         if address is None:
@@ -64,19 +64,19 @@ class HostAccess:
 
     @contextlib.asynccontextmanager
     async def runs(self) -> AsyncIterator[LedgerSource]:
-        """The publisher's own runs. Raises as ``client`` does."""
+        """Yield the publisher's own runs. Raises as ``client`` does."""
         async with self.client() as client:
             yield LedgerSource(client)
 
 
 def answer(document: Any) -> CallToolResult:
-    """A tool's result. ``document``: what msgspec writes as a JSON object."""
+    """Build the result of a tool. ``document``: any value that msgspec encodes as a JSON object."""
     told: dict[str, Any] = msgspec.to_builtins(document, enc_hook=str)
     return CallToolResult(content=[_text(told)], structured_content=told)
 
 
 def refusal(error: Exception) -> CallToolResult:
-    """A result that says why there is none: code, message, family, faults, and what to do where that is known."""
+    """Build the result of a refused call: code, message, family, faults, and advice where known."""
     told = error_document(error)
     advice = advice_for(told["code"])
     document = {"error": {**told, "advice": advice} if advice else told}
@@ -86,7 +86,7 @@ def refusal(error: Exception) -> CallToolResult:
 def refuse_known_errors(
     tool: Callable[Concatenate[Tools, P], Awaitable[CallToolResult]],
 ) -> Callable[Concatenate[Tools, P], Awaitable[CallToolResult]]:
-    """A tool whose known errors become refusals; what is not known is a defect, and for the protocol's library to report."""
+    """Convert known errors of a tool into refusals. Any other error is a defect, which the protocol's library reports."""
 
     @functools.wraps(tool)
     async def guarded(self: Tools, /, *args: P.args, **kwargs: P.kwargs) -> CallToolResult:
@@ -102,7 +102,10 @@ def refuse_known_errors(
 
 
 def excerpt(text: str, first_line: int, lines: int) -> dict[str, Any]:
-    """Lines of a text from ``first_line`` (from 1) on; ``next_line`` where there are more, ``cut`` where they were too long."""
+    """Return lines of a text, from ``first_line`` (counted from 1).
+
+    The result has ``next_line`` if there are more lines, and ``cut`` if they were too long.
+    """
     every = text.splitlines()
     chosen = every[first_line - 1 : first_line - 1 + lines]
     kept, room = [], MAX_TEXT
@@ -112,7 +115,7 @@ def excerpt(text: str, first_line: int, lines: int) -> dict[str, Any]:
         kept.append(line)
         room -= len(line) + 1
     cut = len(kept) < len(chosen)
-    if cut and not kept:  # one line that is longer than an answer may be
+    if cut and not kept:  # one line that exceeds the limit of an answer
         kept = [chosen[0][:MAX_TEXT]]
     following = first_line + len(kept)
     return {

@@ -22,13 +22,13 @@ from gatewright.errors import MalformedError
 from gatewright.evidence.verification.verify import verify
 
 _MOST_FILES = 2000
-#: A larger file of a bundle is read by ``gatewright``, not by a host.
+#: Maximum bytes of a bundle's file for a host; ``gatewright`` reads larger ones.
 _LARGEST = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceTools:
-    """Bundles of this publisher's own runs: the gatekeeper gives no others."""
+    """Tools for bundles of the publisher's own runs. The gatekeeper sends no others."""
 
     access: HostAccess
 
@@ -65,7 +65,7 @@ class EvidenceTools:
         return answer({"path": path, **excerpt(text, first_line, lines)})
 
     async def bundle_text(self, run_id: str, path: str) -> str:
-        """A text file of a bundle. Raises MalformedError for a name that is none of its files."""
+        """Return a text file of a bundle. Raises MalformedError if the bundle has no file of that name."""
         async with self._bundle(run_id) as bundle:
             sizes = dict(await asyncio.to_thread(_files, bundle))
             if path not in sizes or sizes[path] > _LARGEST:
@@ -79,7 +79,7 @@ class EvidenceTools:
 
     @contextlib.asynccontextmanager
     async def _bundle(self, wanted: str) -> AsyncIterator[Path]:
-        """The bundle in a folder that goes with the question. Raises as ``received`` does."""
+        """Yield the bundle in a temporary folder. Raises as ``received`` does."""
         async with self.access.runs() as source:
             run_id = await find_run(source, wanted)
         with tempfile.TemporaryDirectory(prefix="gatewright-host-") as folder:
@@ -89,6 +89,6 @@ class EvidenceTools:
 
 
 def _files(bundle: Path) -> list[tuple[str, int]]:
-    """Regular files with their sizes, by name; what an archive holds was checked when it was unpacked."""
+    """Return regular files with their sizes, by name. Archives were checked when they were unpacked."""
     found = (path for path in bundle.rglob("*") if path.is_file() and not path.is_symlink())
     return sorted((path.relative_to(bundle).as_posix(), path.stat().st_size) for path in found)

@@ -1,6 +1,6 @@
-"""What waits for people, and what a person can do next about a publisher's runs, for a host to point at.
+"""Pending requests and possible next actions of people for a publisher's runs, for a host to display.
 
-A host does none of it and never decides: an answer is signed with a person's own key.
+A host performs none of them and never decides. An answer is signed with a person's own key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST = 50
 
 @dataclass(frozen=True, slots=True)
 class NextActionTools:
-    """Read from the publisher's own runs, by the rules of the live page. Dead letters take an operator's identity."""
+    """Tools that read the publisher's own runs, with the rules of the live page. Dead letters need an operator's identity."""
 
     access: HostAccess
 
@@ -101,7 +101,7 @@ def _landing_entry(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTools:
-    """Read from the publisher's own runs, so that no approver's identity is needed here."""
+    """Tools that read the publisher's own runs, so that no approver's identity is needed here."""
 
     access: HostAccess
 
@@ -133,7 +133,7 @@ def _pending_approvals(run: Run) -> list[AskedApproval]:
 
 
 def approval_entry(view: RunView, asked: AskedApproval, moved: MovedTarget | None = None) -> dict[str, Any]:
-    """What a host shows of a request; what would go to providers of models is listed in full."""
+    """Describe a request for a host. Everything that would be sent to model providers is listed in full."""
     request = asked.request
     summary = replace(request_summary(view.run, asked, map(gate_standing, view.gates)), moved=moved)
     return {

@@ -1,6 +1,6 @@
-"""One repository, read-only and bounded: what is committed, never what lies beside it; nothing that looks like a secret.
+"""Read-only, bounded access to one repository: committed files only, without files that look like secrets.
 
-Contents come from git's objects, so that no link leads out, and nothing that git ignores is seen.
+Contents come from git objects, so links cannot lead outside, and ignored files are invisible.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_
 
 MOST_PATHS = 2000
 MOST_HITS = 200
-#: Files that one search reads.
+#: Maximum files that one search reads.
 MOST_SEARCHED = 5000
 _LINE = 300
-#: Files of these names are not shown, whatever they hold; and folders that others made.
+#: Names of files that are never shown, and folders that other tools created.
 _HIDDEN = (*IN_REPOSITORIES, ".git/", ".gatewright/", "node_modules/", ".venv/")
 _hidden = pathspec.GitIgnoreSpec.from_lines(_HIDDEN)
 
@@ -40,7 +40,7 @@ RepositoryPath = Annotated[str, Field(max_length=1000, description="Relative to 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryTools:
-    """``top``: a folder of the repository."""
+    """Tools for one repository. ``top``: a folder of it."""
 
     top: Path
 
@@ -122,7 +122,7 @@ def _shown_files(tree: TreeAt) -> list[str]:
 
 
 def _check_path(path: str) -> str:
-    """``path`` as git spells it. Raises MalformedError for one that is absolute or leads out."""
+    """Return ``path`` as git spells it. Raises MalformedError for an absolute path or one that leads outside."""
     normal = posixpath.normpath(path)
     if path.startswith("/") or "\\" in path or "\0" in path or normal == ".." or normal.startswith("../"):
         raise MalformedError(f"{path!r} is no path inside of the repository", code="invalid_input")
@@ -130,7 +130,7 @@ def _check_path(path: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """What paths below the folder begin with."""
+    """Return the prefix of paths below the folder."""
     normal = _check_path(path or ".")
     return "" if normal == "." else f"{normal}/"
 

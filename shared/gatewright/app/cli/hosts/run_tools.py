@@ -1,4 +1,4 @@
-"""Runs for a host: begin one, ask what would be decided, follow it, read what it said, end it."""
+"""Tools of a host for runs: start one, preview decisions, follow it, read its output, abort it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gatewright.ledger.role_bindings import role_contract_summary
 from gatewright.order_form.rows import Row, ToolArgument
 from gatewright.order_form.run_options import order_rows
 
-#: Seconds that one question waits for a run's end: hosts give a tool about a minute.
+#: Maximum seconds that one call waits for the end of a run: hosts limit a tool to about a minute.
 LONGEST_WAIT = 50
 
 RunName = Annotated[str, Field(max_length=80, description="A run id, or the beginning of one.")]
@@ -36,7 +36,7 @@ RunName = Annotated[str, Field(max_length=80, description="A run id, or the begi
 def submitting(
     tool: Callable[Concatenate[Tools, ...], Awaitable[CallToolResult]],
 ) -> Callable[Concatenate[Tools, ...], Awaitable[CallToolResult]]:
-    """A tool whose argument ``values`` stands for those rows of the table of options that tools show, each by its key."""
+    """Expand the argument ``values`` of a tool into the rows of the table of options that tools show, each by its key."""
     shown = [(row, row.tool) for row in order_rows() if row.tool is not None]
     before, *after = inspect.signature(tool, eval_str=True).parameters.values()
     rows = [
@@ -70,7 +70,7 @@ def _annotation(row: Row, argument: ToolArgument) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SubmittingTools:
-    """What begins or ends something."""
+    """Tools that start or abort runs."""
 
     access: HostAccess
 
@@ -103,7 +103,7 @@ class SubmittingTools:
         return answer({"run_id": found.run_id, "asked": not found.ended, "status": found.status})
 
     def _document(self, values: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-        """A run_request.v1. Raises MalformedError for two ways to make the change, or no repository."""
+        """Build a run_request.v1. Raises MalformedError for two ways to make the change, or for no repository."""
         patch = values.get("patch")
         if patch is not None and values.get("agent") is not None:
             raise MalformedError("a change is made by a patch or by an agent, not by both", code="invalid_input")
@@ -115,7 +115,7 @@ class SubmittingTools:
             raise MalformedError("fields.repository is an object, as in run_request.v1", code="invalid_input")
         return {
             **fields,
-            # No paths and no tests mean none, whatever else the fields name.
+            # An empty list of paths or tests stays empty, regardless of ``fields``.
             "allowed_paths": [],
             "acceptance_tests": [],
             **order_document({**values, "patch": _bytes_of(patch) if patch is not None else None}),
@@ -134,7 +134,7 @@ def _bytes_of(patch: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FollowingTools:
-    """What only looks."""
+    """Read-only tools."""
 
     access: HostAccess
 

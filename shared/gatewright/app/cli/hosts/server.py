@@ -1,4 +1,4 @@
-"""The tools, resources and prompts of the server, put together from the modules beside this one, and how it is reached.
+"""The server: tools, resources and prompts of the modules in this package, and its transports.
 
 A host that starts it uses standard input and output; others use HTTP with a token.
 """
@@ -40,12 +40,12 @@ INSTRUCTIONS = (
 _LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ORDERS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 _ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-#: Bytes of one question: a patch, and what is around it.
+#: Maximum bytes of one request: a patch and its envelope.
 _MAX_BODY = 8 << 20
 
 
 class HostServer(MCPServer[None]):
-    """The protocol's server, which refuses a call with an argument that the tool has not: it would be dropped unseen."""
+    """The protocol's server, which also refuses unknown arguments: the library would drop them silently."""
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
@@ -64,14 +64,14 @@ class HostServer(MCPServer[None]):
 
 
 def _wrong_arguments(name: str, error: ValidationError) -> MalformedError:
-    """The arguments that are missing or wrong, one fault for each."""
+    """Build an error with one fault for each missing or wrong argument."""
     faults = validation_faults(error)
     arguments = ", ".join(dict.fromkeys(fault.pointer.removeprefix("/") for fault in faults))
     return MalformedError(f"{name} cannot take these arguments: {arguments}", faults=faults, code="invalid_input")
 
 
 def make_server(access: HostAccess) -> HostServer:
-    """A server for one host with this access; ``repository`` None: without the tools that read one."""
+    """Create a server for one host with this access. Without a ``repository``, it has no tools that read one."""
     following, evidence = FollowingTools(access), EvidenceTools(access)
     looking: list[Callable[..., Any]] = [
         following.explain_policy,
@@ -160,7 +160,7 @@ def _add_prompts(server: HostServer) -> None:
 
 
 class RequireToken:
-    """Answers 401 to all that does not bring the token, before anything of it is read."""
+    """Middleware that answers 401 to every request without the token, before it reads the request."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -179,9 +179,10 @@ class RequireToken:
 
 
 async def serve_http(server: MCPServer[None], host: str, port: int, token: str, names: tuple[str, ...] = ()) -> None:
-    """Serve until the process is told to end. ``names``: further values of the Host header that are answered.
+    """Serve until the process is stopped. ``names``: further accepted values of the Host header.
 
-    Raises UnavailableError (``address_unavailable``).
+    Raises:
+        UnavailableError: ``address_unavailable``.
     """
     known = [*(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", host)), *names]
     origins = [f"http://{name}" for name in known] + [f"https://{name}" for name in names]

@@ -1,1 +1,1 @@
-"""What people are asked and answer, on the command line."""
+"""Approvals, reviews and questions to people on the command line."""

@@ -1,8 +1,8 @@
-"""The signing agent on loopback: who may ask it, what it signs, and its two paths.
+"""The signing agent on loopback: its clients, its decisions and its two paths.
 
-Pages of the consoles that were named may ask, with the code that the agent has printed. The agent signs one decision at a time,
-on one request, in the words that were typed, after a person has agreed in the terminal. The document is made here, of the
-request that the page has shown, and never taken from the page.
+Pages of the named consoles may ask, with the code that the agent has printed. The agent signs one decision at a time, on one
+request, with the phrase that was typed, after a person has agreed in the terminal. The agent creates the decision itself, from
+the request that the page has shown, and never accepts a decision from the page.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from gatewright.rules.people.signing_times import read_time
 from gatewright.ssh_signatures import fingerprint
 from gatewright.view.safe_text import printable
 
-#: Bytes of one order.
+#: Maximum bytes of one order.
 MAX_ORDER_BYTES = 64 * 1024
-#: Shows lines, and says whether the word was typed that means yes.
+#: Shows lines, and returns whether the person typed the word of consent.
 Agrees = Callable[[Sequence[str], str], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAccess:
-    """``hosts``: what ``Host`` may say, so that a name which leads here is not enough. ``origins``: the consoles' own."""
+    """``hosts``: accepted ``Host`` headers, which stops DNS rebinding. ``origins``: accepted consoles."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
     code: str
 
     def knows_place(self, host: str | None, origin: str | None) -> bool:
-        """Whether a browser asks from a page of a console that was named, and asked for this address."""
+        """Return whether a browser asks from a page of a named console, and for this address."""
         return host in self.hosts and origin in self.origins
 
     def knows_code(self, authorization: str | None) -> bool:
-        """Whether the page was given the code by the person."""
+        """Return whether the page has the code from the person."""
         return hmac.compare_digest((authorization or "").encode(), f"Bearer {self.code}".encode())
 
     def answers(self, origin: str) -> Mapping[str, str]:
-        """The headers by which a browser lets this page read an answer, and no other."""
+        """Return the CORS headers that let only this page read an answer."""
         return {
             "Access-Control-Allow-Origin": origin,
             "Access-Control-Allow-Methods": "GET, POST",
@@ -76,7 +76,10 @@ class AgentAccess:
 
 
 def origin_of(address: str) -> str:
-    """The origin of a console's address, as a browser writes it. Raises ConfigurationError for one without TLS elsewhere."""
+    """Return the origin of a console's address, as a browser writes it.
+
+    Raises ConfigurationError for an address without TLS on another host.
+    """
     parts = urlsplit(address)
     try:
         host, port = parts.hostname or "", parts.port
@@ -93,7 +96,7 @@ def origin_of(address: str) -> str:
 
 
 def agent_origin(address: str) -> str:
-    """The origin of signing agents, which is each reader's own host. Raises ConfigurationError for another host."""
+    """Return the origin of signing agents, which is each reader's own host. Raises ConfigurationError for another host."""
     origin = origin_of(address)
     if not is_loopback((urlsplit(origin).hostname or "").strip("[]")):
         words = f"{address}: a signing agent is where the person sits: http://127.0.0.1:8791"
@@ -102,9 +105,9 @@ def agent_origin(address: str) -> str:
 
 
 class SigningOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``request``: the canonical JSON of an ``approval_request.v1``. ``comment`` and ``phrase`` as a person has typed them.
+    """``request``: canonical JSON of an ``approval_request.v1``. ``comment`` and ``phrase``: as the person typed them.
 
-    ``delegate_to``: to whom a person hands the request on.
+    ``delegate_to``: the person that the request is delegated to.
     """
 
     request: Annotated[str, Meta(max_length=32_768)]
@@ -116,18 +119,21 @@ class SigningOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class OrderedDecision:
-    """The request that is decided, and the decision that would be signed."""
+    """The request to decide, and the decision to sign."""
 
     request: ApprovalRequest
     decision: ApprovalDecision
 
 
 def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
-    """The decision of ``person`` that an order asks for.
+    """Return the decision of ``person`` that an order requests.
 
-    Raises MalformedError, DeniedError (``approval_not_canonical``, ``approval_expired``, ``approval_phrase_differs``,
-    ``vote_misplaced``, ``delegation_misplaced``, ``delegate_not_allowed``): what the gatekeeper would refuse anyhow is
-    not signed.
+    Everything that the gatekeeper would refuse later is not signed.
+
+    Raises:
+        MalformedError: the order cannot be read.
+        DeniedError: ``approval_not_canonical``, ``approval_expired``, ``approval_phrase_differs``, ``vote_misplaced``,
+            ``delegation_misplaced`` or ``delegate_not_allowed``.
     """
     try:
         order = read_json(data, SigningOrder)
@@ -154,7 +160,7 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
 
 
 def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
-    """What a person sees in the terminal: the request, then the document itself, then what it says, last. All printable."""
+    """Format what the person sees in the terminal: the request, the document, and finally its meaning. All printable."""
     decision = ordered.decision
     standing = ApprovalStanding(request=ordered.request, request_sha256=request_digest(ordered.request), status="pending")
     return [
@@ -174,7 +180,7 @@ def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
 
 @dataclass(slots=True)
 class SigningAgent:
-    """``person`` is the name on the roster, ``key`` as ``approvals approve`` takes it. Raises as ``public_key`` does."""
+    """``person``: name on the roster. ``key``: as for ``approvals approve``. Raises as ``public_key`` does."""
 
     access: AgentAccess
     person: str
@@ -188,7 +194,7 @@ class SigningAgent:
         self._fingerprint = fingerprint(public_key(self.key))
 
     def app(self) -> Starlette:
-        """What is served."""
+        """Return the web application."""
         return Starlette(
             routes=[
                 Route("/agent", self.agent, methods=["GET", "OPTIONS"]),
@@ -197,11 +203,11 @@ class SigningAgent:
         )
 
     async def agent(self, request: Request) -> Response:
-        """Whose agent it is."""
+        """Return the person of the agent."""
         return self._refuse_request(request) or self._answer(request, {"person": self.person, "key": self._fingerprint})
 
     async def sign(self, request: Request) -> Response:
-        """The decision with its signature, or why there is none."""
+        """Return the decision with its signature, or the reason why there is none."""
         refused = self._refuse_request(request)
         if refused is not None:
             return refused
@@ -213,7 +219,12 @@ class SigningAgent:
             return self._refusal(request, error, 400 if error.family == "bad_input" else 409)
 
     def _refuse_request(self, request: Request) -> Response | None:
-        """1. the page is one of a console that was named  2. it may ask for leave  3. it has the code."""
+        """Return the response to a request that must not proceed; None if it may. In order:
+
+        1. Its page is not one of a named console: refused.
+        2. It is a preflight request: permitted.
+        3. It lacks the code: refused.
+        """
         origin = request.headers.get("origin")
         if not self.access.knows_place(request.headers.get("host"), origin):  # 1
             return Response("this page may not ask here\n", 403, media_type="text/plain")
@@ -240,7 +251,7 @@ class SigningAgent:
             return {"document": signed.document, "signature": signed.signature}
 
     async def _ask_person(self, request: Request, lines: list[str], word: str) -> bool:
-        """The person's word; a question that no page waits for any more is taken back."""
+        """Ask the person. The question is withdrawn if the page no longer waits for it."""
         asking = asyncio.ensure_future(self.agrees(lines, word))
         leaving = asyncio.ensure_future(_await_disconnect(request))
         try:
@@ -267,7 +278,7 @@ async def _await_disconnect(request: Request) -> None:
 
 
 def check_agent_address(host: str) -> None:
-    """Raises ConfigurationError for an address that another host reaches: no proxy stands before an agent."""
+    """Raise ConfigurationError for an address that another host can reach: an agent has no proxy in front."""
     if not is_loopback(host):
         raise ConfigurationError(
             f"{host} can be reached by others: an agent is on loopback alone", code="configuration_invalid"
@@ -275,7 +286,7 @@ def check_agent_address(host: str) -> None:
 
 
 async def serve_agent(agent: SigningAgent, host: str, port: int) -> None:
-    """Serve until the process is told to end. Raises UnavailableError (``address_unavailable``)."""
+    """Serve until the process is stopped. Raises UnavailableError (``address_unavailable``)."""
     config = uvicorn.Config(
         agent.app(),
         log_level="warning",

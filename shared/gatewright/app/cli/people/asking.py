@@ -1,7 +1,7 @@
-"""Asks the owner of a home at the terminal of a run, when the run changes CI files and waits before it lands.
+"""Questions to the owner of a home at the terminal of a run that changes CI files and waits before it lands.
 
 ``y`` or ``yes``, typed after the question was printed, approves; ``n`` and an empty line reject. The answer is signed with the
-home's key, as ``gatewright approvals approve`` signs it. Without a terminal, and at the end of the input, the run goes on
+home's key, as ``gatewright approvals approve`` signs it. Without a terminal, and at the end of the input, the run keeps
 waiting.
 """
 
@@ -28,10 +28,10 @@ from gatewright.rules.approvals import waited_for
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
-#: Files that the summary lists, and lines of CI files that it shows.
+#: Maximum files in the summary, and lines of CI files in the question.
 _MOST_FILES: Final = 20
 _MOST_LINES: Final = 80
-#: What may be typed, with its line end; at the end of the input nothing is.
+#: Accepted answers with their line end. Input that has ended is no answer.
 _ANSWERS: Final[dict[str, DecisionVerdict]] = {
     "y\n": "approve",
     "yes\n": "approve",
@@ -42,18 +42,18 @@ _ANSWERS: Final[dict[str, DecisionVerdict]] = {
 
 
 class Screen(Protocol):
-    """What shows the run meanwhile."""
+    """The display of the run."""
 
     def note(self, text: str) -> None:
-        """Something about the command itself, not an event of the run."""
+        """Print a note about the command itself, not an event of the run."""
 
     def asking(self) -> contextlib.AbstractContextManager[None]:
-        """While it is open, the terminal belongs to a question."""
+        """Reserve the terminal for a question inside the body."""
 
 
 @contextlib.asynccontextmanager
 async def owner_asked(place: CommandContext, display: Screen) -> AsyncIterator[Callable[[RunView], None]]:
-    """While the body runs, what it is given of a run is looked at, and the owner is asked what the run waits for."""
+    """Ask the owner about the run's requests during the body, which passes each view of the run to the yielded function."""
     questions = OwnerQuestions(place, display)
     try:
         yield questions.look if sys.stdin.isatty() and sys.stdout.isatty() else lambda _view: None
@@ -62,17 +62,17 @@ async def owner_asked(place: CommandContext, display: Screen) -> AsyncIterator[C
 
 
 class OwnerQuestions:
-    """Of one run. ``display`` gives the terminal up while a question is open."""
+    """The questions of one run. ``display`` releases the terminal during a question."""
 
     def __init__(self, place: CommandContext, display: Screen) -> None:
         self._place = place
         self._display = display
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        #: What is waited for at the terminal, by request. An answer that was typed is sent, whatever comes meanwhile.
+        #: Pending input, by request. An answer that was typed is sent in any case.
         self._typing: dict[str, asyncio.Task[str]] = {}
 
     def look(self, view: RunView) -> None:
-        """Ask about each request that the owner alone decides; take back the question about one that is decided."""
+        """Ask about each request that only the owner decides; withdraw the question of a request that was decided."""
         waiting = {each.request.request_id: each.request for each in waited_for(view.run)} if view.run.parked else {}
         for request_id, typing in self._typing.items():
             if request_id not in waiting:
@@ -82,7 +82,7 @@ class OwnerQuestions:
                 self._tasks[request_id] = asyncio.create_task(self._ask(request))
 
     async def close(self) -> None:
-        """Take back what is still asked."""
+        """Withdraw open questions."""
         for typing in self._typing.values():
             typing.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -115,14 +115,14 @@ class OwnerQuestions:
 
 
 def question_lines(standing: ApprovalStanding) -> Iterator[str]:
-    """What is asked: the CI files, how much changes in each file, and the changed lines of the CI files."""
+    """Format a question: the CI files, the size of the change in each file, and the changed lines of the CI files."""
     request, patch = standing.request, standing.patch.encode()
     yield f"? {request.run_id} changes CI files and waits for you until {request.expires_at}: {request.why}"
     spans = split_patch(patch)
     yield from (f"  {each.name}  {each.kind}  +{each.added} -{each.removed}" for each in spans[:_MOST_FILES])
     if len(spans) > _MOST_FILES:
         yield f"  and {len(spans) - _MOST_FILES} more files"
-    is_cut = request.why.endswith((" more", "..."))  # then not all CI files are named
+    is_cut = request.why.endswith((" more", "..."))  # then some CI files are not named
     of_ci = b"".join(patch[each.start : each.end] for each in spans if is_cut or each.name in request.why)
     lines = of_ci.decode("utf-8", "replace").splitlines()
     yield from (f"  | {line}" for line in lines[:_MOST_LINES])

@@ -1,4 +1,4 @@
-"""``approvals``: a person's signed answers to what waits; the group of all commands about that."""
+"""``approvals``: signed answers of a person to open requests; also the group of all commands about approvals."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def delegate(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person says of each request that is named. ``phrase`` None: it is asked for where a rule wants one.
+    """A person's answer to each named request. ``phrase`` None: prompt for it where a rule requires one.
 
-    ``delegate_to``: who is asked in the person's place, where it is a delegation.
+    ``delegate_to``: the person who is asked instead, for a delegation.
     """
 
     verdict: DecisionVerdict
@@ -129,16 +129,16 @@ def _decide(names: list[str], answer: Answer, *, json_output: bool) -> None:
 
 
 def signed_answers(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:
-    """An own signed record for each request."""
+    """Sign one record for each request."""
     return [_sign_decision(each, answer, now) for each in requests]
 
 
-#: How requests become signed answers: in this thread, or in another one.
+#: Signs the answers to requests, in this thread or in another one.
 SignAnswers: TypeAlias = "Callable[[Sequence[ApprovalStanding], Answer, datetime], Awaitable[list[SignedDecision]]]"
 
 
 async def signed_aside(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:
-    """``signed_answers`` in a thread of its own, while the connection is kept alive."""
+    """Run ``signed_answers`` in a separate thread, while the connection stays alive."""
     import asyncio
 
     return await asyncio.to_thread(signed_answers, requests, answer, now)
@@ -147,7 +147,7 @@ async def signed_aside(requests: Sequence[ApprovalStanding], answer: Answer, now
 async def decide_requests(
     place: CommandContext, names: Sequence[str], answer: Answer, now: datetime, sign: SignAnswers = signed_aside
 ) -> DecisionReply:
-    """Answer all that waits under ``names``, together or not at all.
+    """Answer all requests of ``names``, together or not at all.
 
     Raises MalformedError (``approval_unknown``, ...), DeniedError, ConfigurationError, UnavailableError, BusError.
     """

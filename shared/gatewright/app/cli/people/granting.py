@@ -1,4 +1,4 @@
-"""``approvals grant``, ``grants`` and ``revoke``: what a person approves in advance, for a pattern and a time, signed."""
+"""``approvals grant``, ``grants`` and ``revoke``: signed approvals in advance, for a pattern and a limited time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantFlags:
-    """What a grant covers, as Typer reads it."""
+    """The scope of a grant, as Typer reads it."""
 
     path: Annotated[list[str], typer.Option(metavar="PATH", help="Path to cover: docs/, README.md or *.md")]
     until: Annotated[str, typer.Option(metavar="TIME", help="End of the grant: 18:00, 4h, 2d, or a time with zone")]
@@ -39,7 +39,7 @@ class GrantFlags:
     )
 
     def said(self) -> dict[str, object]:
-        """The fields of the document."""
+        """Return the fields of the document."""
         optional = {"versions": self.versions, "risk_at_most": self.risk}
         given = {name: value for name, value in optional.items() if value}
         return {"paths": self.path, "max_uses": self.uses, "classes": self.protected or [], **given}
@@ -130,7 +130,7 @@ def _plain(found: GrantStanding) -> dict[str, Any]:
 
 
 def end_of(until: str, now: datetime) -> datetime:
-    """``18:00`` of this day here, ``90m``, ``4h`` or ``2d`` from now, or a whole time with its zone.
+    """Parse an end time: ``18:00`` of today, ``90m``, ``4h`` or ``2d`` from now, or a full time with zone.
 
     Raises MalformedError (``bad_time``).
     """
@@ -153,7 +153,7 @@ def end_of(until: str, now: datetime) -> datetime:
 
 
 def grant_like(request: ApprovalRequest, person: str, now: datetime, until: datetime, **said: object) -> ApprovalGrant:
-    """A grant about what ``request`` asks: its repository, its rule. Raises MalformedError (``bad_grant``) for what is none."""
+    """Build a grant for the repository and rule of ``request``. Raises MalformedError (``bad_grant``)."""
     import secrets
 
     import msgspec
@@ -180,7 +180,7 @@ def grant_like(request: ApprovalRequest, person: str, now: datetime, until: date
 
 
 async def grant_all_like(name: str, person: str, key: Path, now: datetime, until: datetime, **said: object) -> GrantStanding:
-    """Grant what the request ``name`` asks, from now on. Raises what the gatekeeper refuses a grant for."""
+    """Grant future requests like the request ``name``. Raises as the gatekeeper refuses a grant."""
     from gatewright.app.cli.context import find_place
     from gatewright.contracts import ApprovalsRequest, GrantChange
     from gatewright.errors import MalformedError
@@ -197,7 +197,7 @@ async def grant_all_like(name: str, person: str, key: Path, now: datetime, until
 
 
 async def revoke_grant(grant_id: str, person: str, key: Path, now: datetime, comment: str) -> GrantStanding:
-    """End a grant before its time. Raises DeniedError (``grant_unknown``, ``grant_over``)."""
+    """Revoke a grant before its end. Raises DeniedError (``grant_unknown``, ``grant_over``)."""
     from gatewright.app.cli.context import find_place
     from gatewright.clock import timestamp
     from gatewright.contracts import GrantChange, GrantRevocation
@@ -216,7 +216,7 @@ async def revoke_grant(grant_id: str, person: str, key: Path, now: datetime, com
 
 
 async def all_grants() -> tuple[GrantStanding, ...]:
-    """Every grant that is kept, the oldest first."""
+    """Return every stored grant, oldest first."""
     from gatewright.app.cli.context import find_place
 
     async with open_inbox(find_place()) as inbox:
@@ -224,7 +224,7 @@ async def all_grants() -> tuple[GrantStanding, ...]:
 
 
 def grants_table(found: Sequence[GrantStanding]) -> list[str]:
-    """The list for people."""
+    """Format the list."""
     lines = [f"{'GRANT':<22} {'STATUS':<8} {'USED':>7}  {'UNTIL':<24}  BY: RULE, PATHS, REPOSITORY"]
     for each in found:
         grant = each.grant

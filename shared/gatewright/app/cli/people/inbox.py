@@ -1,6 +1,6 @@
-"""The inbox for people and programs: what waits, how urgent, by which rule, and how often rules were answered how.
+"""The inbox: open requests with their urgency and rule, and statistics of answers by rule.
 
-``approvals list``, ``show`` and ``stats``, and the connection that all commands about approvals use.
+It has ``approvals list``, ``show`` and ``stats``, and the connection that all commands about approvals use.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from gatewright.client.approvals import ApprovalInbox
     from gatewright.contracts.people.approvals import ApprovalStanding
 
-#: Characters of one line of the list.
+#: Maximum characters of a line of the list.
 _MOST_LINE = 200
 _RISKS = {"high": 0, "medium": 1, "low": 2}
 _STATUSES = ("pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted", "lapsed")
 _PATIENCE = 3.0
-#: As many as one answer may hold.
+#: Maximum requests of one answer.
 MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleStatistics:
-    """One rule of ``approvals stats --json``. ``median_wait_sec``: of what people have decided; None while that is nothing."""
+    """One rule of ``approvals stats --json``. ``median_wait_sec``: over decisions of people; None without any."""
 
     rule: str
     asked: int
@@ -116,7 +116,7 @@ async def _detail_standings(run_id: str) -> tuple[ApprovalStanding, ...]:
 
 
 def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | None:
-    """The place as an approver reaches it: with ``seed`` where a bus was named; None where that is missing.
+    """Return the context with the identity of an approver; for a bus that was named, that of ``seed``, None without it.
 
     Raises ConfigurationError (``identity_invalid``) for the seed of another identity.
     """
@@ -134,9 +134,12 @@ def for_approver(place: CommandContext, seed: Path | None) -> CommandContext | N
 
 @contextlib.asynccontextmanager
 async def open_inbox(place: CommandContext) -> AsyncIterator[ApprovalInbox]:
-    """An inbox of the system that runs now.
+    """Open the inbox of the running system.
 
-    Raises UnavailableError (``no_stack``, ``stack_gone``), BusError; ConfigurationError for a seed that is not an approver's.
+    Raises:
+        UnavailableError: ``no_stack`` or ``stack_gone``.
+        BusError: the bus cannot be reached.
+        ConfigurationError: the seed's identity is not an approver.
     """
     from gatewright.app.cli.session import while_it_runs
     from gatewright.app.stack.state import read
@@ -162,14 +165,14 @@ async def open_inbox(place: CommandContext) -> AsyncIterator[ApprovalInbox]:
 
 
 async def waiting(inbox: ApprovalInbox) -> tuple[ApprovalStanding, ...]:
-    """Everything that waits for an answer."""
+    """Return all open requests."""
     from gatewright.contracts import ApprovalsRequest
 
     return (await inbox.listed(ApprovalsRequest(pending_only=True, limit=MOST))).approvals
 
 
 def document_of(standing: ApprovalStanding) -> dict[str, Any]:
-    """One entry of ``approvals list --json``."""
+    """Build one entry of ``approvals list --json``."""
     import msgspec
 
     plain: dict[str, Any] = msgspec.to_builtins(standing)
@@ -177,12 +180,12 @@ def document_of(standing: ApprovalStanding) -> dict[str, Any]:
 
 
 def most_urgent_first(approvals: Iterable[ApprovalStanding]) -> list[ApprovalStanding]:
-    """By risk, then by the time that is left."""
+    """Sort by risk, then by remaining time."""
     return sorted(approvals, key=lambda each: (_RISKS[each.request.risk], each.request.expires_at))
 
 
 def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
-    """The list for people."""
+    """Format the list."""
     from gatewright.app.cli.dead_letters import age
 
     width = max((len(each.request.request_id) for each in approvals), default=7)
@@ -199,7 +202,7 @@ def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
 
 
 def facts_of(standing: ApprovalStanding) -> dict[str, str]:
-    """What is decided, in brief, as names and printable lines; an older gatekeeper sends no summary."""
+    """Return a summary of the decision as names and printable lines; empty if an older gatekeeper sent none."""
     from gatewright.work_documents.request_summary import summary_facts
 
     request = standing.request
@@ -222,7 +225,7 @@ def _delegation_words(standing: ApprovalStanding) -> str:
 
 
 def page(standing: ApprovalStanding) -> list[str]:
-    """One request with everything that a person needs to decide."""
+    """Format one request with everything that a person needs to decide."""
     from gatewright.rules.approvals import tree_words
     from gatewright.rules.people.delegations import holders
     from gatewright.rules.transfers import transfer_lines
@@ -257,7 +260,7 @@ def page(standing: ApprovalStanding) -> list[str]:
 
 
 def named(approvals: Sequence[ApprovalStanding], names: Sequence[str]) -> list[ApprovalStanding]:
-    """The requests that ``names`` mean: each is a request, or a run with all that waits in it.
+    """Return the requests of ``names``: each is a request, or a run with all its open requests.
 
     Raises MalformedError (``approval_unknown``).
     """
@@ -273,7 +276,7 @@ def named(approvals: Sequence[ApprovalStanding], names: Sequence[str]) -> list[A
 
 
 def statistics_of(approvals: Iterable[ApprovalStanding]) -> list[RuleStatistics]:
-    """How often each rule has asked, and what came of it: a rule that always gets a yes can be seen."""
+    """Count requests and answers by rule, which shows rules that are always approved."""
     by_rule: dict[str, list[ApprovalStanding]] = {}
     for each in approvals:
         by_rule.setdefault(each.request.rule, []).append(each)
@@ -281,7 +284,7 @@ def statistics_of(approvals: Iterable[ApprovalStanding]) -> list[RuleStatistics]
 
 
 def statistics_table(found: Sequence[RuleStatistics]) -> list[str]:
-    """The statistics for people."""
+    """Format the statistics."""
     from gatewright.app.cli.dead_letters import age
 
     width = max((len(each.rule) for each in found), default=4)

@@ -1,7 +1,7 @@
-"""``approvals watch``: tells people that something waits for them: on the screen, by a command, by a webhook.
+"""``approvals watch``: notify people of new requests on the screen, by a command or by a webhook.
 
-There is one digest for all that is new. It holds what the list shows and no more: no patch, no words of the order, no key.
-A notice that cannot be given is tried again with the next look; it never holds up a run.
+One digest covers all new requests. It holds the fields of the list and no more: no patch, no text of the order, no key. A
+failed notice is retried at the next query, and never delays a run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gatewright.client.approvals import ApprovalInbox
     from gatewright.contracts.people.approvals import ApprovalStanding
 
-#: Seconds that a command or a webhook may take.
+#: Timeout of a command or a webhook in seconds.
 _PATIENCE = 10.0
 
 
@@ -47,7 +47,7 @@ def watch(
 
 @dataclass
 class Notifier:
-    """``told`` are the requests that each way of telling has been given, and how often they had been handed on then."""
+    """Sends notices. ``told``: requests that each channel has received, with their numbers of delegations at that time."""
 
     command: str = ""
     webhook: str = ""
@@ -60,16 +60,16 @@ class Notifier:
             raise ConfigurationError("a webhook is an https:// address, or one of this host")
 
     def new(self, way: str, found: Sequence[ApprovalStanding]) -> list[ApprovalStanding]:
-        """What one way of telling has not been given yet."""
+        """Return the requests that a channel has not received yet."""
         known = self.told.setdefault(way, set())
         return [each for each in found if _told_of(each) not in known]
 
     def given(self, way: str, found: Sequence[ApprovalStanding]) -> None:
-        """It has been given these."""
+        """Record the requests that a channel has received."""
         self.told.setdefault(way, set()).update(_told_of(each) for each in found)
 
     def tell(self, found: Sequence[ApprovalStanding]) -> bool:
-        """Give command and webhook what is new to them; what fails is new again at the next look. Whether none failed."""
+        """Send new requests to command and webhook; return whether both succeeded. The next query retries failures."""
         import msgspec
 
         delivered = True
@@ -104,19 +104,19 @@ class Notifier:
             request = urllib.request.Request(self.webhook, data=data, headers={"Content-Type": "application/json"})  # noqa: S310 - http(s) only
             with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - the same
                 return bool(200 <= answer.status < 300)
-        # What is no answer of HTTP raises HTTPException, which is no OSError.
+        # A response that is not HTTP raises HTTPException, which is not an OSError.
         except (OSError, HTTPException, ValueError) as error:
             note(f"the webhook for notices failed: {type(error).__name__}")
             return False
 
 
 def _told_of(standing: ApprovalStanding) -> str:
-    """A request that was handed on is told anew."""
+    """Return the key of a notice: a request that was delegated is sent again."""
     return f"{standing.request.request_id} {len(standing.delegations)}"
 
 
 def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
-    """All that is new in one document: enough to know that one is waited for, and nothing that has to be kept secret."""
+    """Build one document of all new requests, with enough to notice them and without confidential content."""
     from gatewright.rules.people.delegations import holders
     from gatewright.rules.transfers import transfer_lines
 
@@ -139,9 +139,9 @@ def digest(found: Sequence[ApprovalStanding]) -> dict[str, Any]:
 
 
 async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *, once: bool, json_output: bool) -> None:
-    """Look again and again; a bus that is away is waited for.
+    """Query repeatedly; a bus that is away is retried.
 
-    ``once``: look one time. Raises UnavailableError then, also for a notice that was not delivered (``notice_failed``).
+    ``once``: query one time. Then UnavailableError is raised, also for a notice that was not delivered (``notice_failed``).
     """
     import asyncio
 
@@ -166,7 +166,7 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
 
 
 async def _look(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) -> bool:
-    """Show what is new, and give it to command and webhook. Whether every notice was delivered."""
+    """Print new requests, and send them to command and webhook; return whether every notice was delivered."""
     import asyncio
 
     found = await waiting(inbox)

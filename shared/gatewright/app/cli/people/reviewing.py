@@ -1,4 +1,4 @@
-"""``review``: votes on a change that is under review, and how the review stands."""
+"""``review``: votes on a change under review, and the status of the review."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _vote_words(vote: ReviewVote | None) -> str:
 def vote_of(
     colour: str, scope: Sequence[str], rationale: str, evidence: Sequence[str], mitigations: Sequence[str]
 ) -> ReviewVote:
-    """The words of a command as a vote. Raises MalformedError (``bad_vote``) for what is none."""
+    """Build a vote from the options of a command. Raises MalformedError (``bad_vote``)."""
     import msgspec
 
     from gatewright.contracts.people.review_votes import ReviewVote
@@ -149,7 +149,7 @@ def vote_of(
 
 
 async def cast(name: str, vote: ReviewVote, person: str, key: Path) -> ApprovalStanding:
-    """Vote, and say how the review stands then. Raises what the gatekeeper refuses a decision for."""
+    """Cast a vote, and return the status of the review after it. Raises as the gatekeeper refuses a decision."""
     import asyncio
 
     from gatewright.app.cli.context import find_place
@@ -165,7 +165,7 @@ async def cast(name: str, vote: ReviewVote, person: str, key: Path) -> ApprovalS
 
 
 async def review_of(name: str) -> ApprovalStanding | ReviewStanding:
-    """The review that a request or a run names, or the one that will be asked for.
+    """Return the review of a request or a run, or the review that the run will request.
 
     Raises MalformedError (``approval_unknown``, ``run_unknown``).
     """

@@ -1,4 +1,4 @@
-"""``sign-agent``: signs what a person decides on the live page, where the person sits."""
+"""``sign-agent``: sign decisions of the live page on the person's own host."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def sign_agent(
 
 
 class SigningTerminal:
-    """The question in the terminal: nothing that was typed before it counts, and it ends when the page has gone.
+    """A question in the terminal. Input from before the question is ignored; the question ends when the page has gone.
 
-    ``descriptor``: the terminal that is read; questions are written to standard output.
+    ``descriptor``: terminal to read; questions are written to standard output.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -69,7 +69,7 @@ class SigningTerminal:
 
     @classmethod
     def own(cls) -> SigningTerminal:
-        """That of this process. Raises ConfigurationError where there is none: it never signs unasked."""
+        """Return the terminal of this process. Raises ConfigurationError without one: the agent never signs without asking."""
         from gatewright.errors import ConfigurationError
 
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -77,7 +77,7 @@ class SigningTerminal:
         return cls(sys.stdin.fileno())
 
     async def agrees(self, lines: Sequence[str], word: str) -> bool:
-        """Show ``lines``, which are all printable, and say whether ``word`` was typed then; cancelled, it asks no more."""
+        """Print ``lines``, which must be printable, and return whether ``word`` was typed. Cancellation ends the question."""
         from gatewright.app.cli.terminal import forget_typed, typed_line
 
         for line in lines:

@@ -1,6 +1,6 @@
-"""A person's signature: by a PEM key of ours in this process, else by ``ssh-keygen``, which knows agents and tokens.
+"""A person's signature: in this process with a PEM key, else by ``ssh-keygen``, which supports agents and tokens.
 
-``approvals key`` prints a key as rosters hold it.
+``approvals key`` prints a key in the format of rosters.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Key = Annotated[
 As = Annotated[str, typer.Option("--as", metavar="NAME", help="Your name on the roster", show_default="your account")]
 Comment = Annotated[str, typer.Option(metavar="TEXT", help="Comment for the record")]
 _PEM = b"-----BEGIN PRIVATE KEY-----"
-#: Looked for, in this order, where no key is named.
+#: Default keys, in order of preference.
 _USUAL = ("id_ed25519", "id_ed25519_sk", "id_ecdsa", "id_ecdsa_sk", "id_rsa")
-#: Seconds in which a person can type a passphrase or touch a token.
+#: Seconds for a person to type a passphrase or touch a token.
 _TOUCHING = 120.0
 
 
@@ -50,7 +50,7 @@ def roster_line(
 
 
 def usual_key(home: Path) -> Path:
-    """The key that ssh itself would take first. Raises ConfigurationError (``key_unreadable``) where there is none."""
+    """Return the key that ssh itself prefers. Raises ConfigurationError (``key_unreadable``) if there is none."""
     from gatewright.errors import ConfigurationError
 
     for name in _USUAL:
@@ -61,7 +61,7 @@ def usual_key(home: Path) -> Path:
 
 
 def owns_rule(place: CommandContext) -> bool:
-    """Whether the stack that runs in the home asks the home's owner, by the home's own rule."""
+    """Return whether the running stack asks the home's owner, by the home's own rule."""
     from gatewright.app.stack.own_policies import own_policies
     from gatewright.app.stack.state import read
 
@@ -70,22 +70,22 @@ def owns_rule(place: CommandContext) -> bool:
 
 
 def signing_identity(place: CommandContext, person: str, key: Path | None) -> tuple[str, Path]:
-    """Who signs, and with which key: as the options of a command say.
+    """Return the signer and the key, from the options of a command.
 
-    Without ``key`` it is the owner with the home's key where the home's own rule asks, else the first key of ``~/.ssh``.
-    Raises ConfigurationError (``key_unreadable``).
+    Without ``key`` these are the owner and the home's key if the home's own rule asks, else the first key of ``~/.ssh``. Raises
+    ConfigurationError (``key_unreadable``).
     """
     from gatewright.app.cli.user_git import user_name
     from gatewright.app.stack.own_policies import owner_name, write_own_policies
 
     if key is None and person in {"", owner_name()} and owns_rule(place):
-        write_own_policies(place.home, place.key)  # The key may have been rotated since the stack was started.
+        write_own_policies(place.home, place.key)  # The key may have been rotated since the stack started.
         return owner_name(), place.key
     return person or user_name(), key or usual_key(Path.home())
 
 
 def sign_decision(decision: ApprovalDecision, key: Path) -> SignedDecision:
-    """The decision with its signature. ``key``: a private key, or the public one whose private half an agent has.
+    """Sign a decision. ``key``: a private key, or the public one whose private half an agent has.
 
     Raises ConfigurationError (``key_unreadable``, ...).
     """
@@ -95,7 +95,7 @@ def sign_decision(decision: ApprovalDecision, key: Path) -> SignedDecision:
 
 
 def sign_document(document: Document, key: Path, namespace: str) -> SignedDecision:
-    """The canonical JSON of a document with a signature for ``namespace``. Raises as ``sign_decision``."""
+    """Sign the canonical JSON of a document for ``namespace``. Raises as ``sign_decision``."""
     from gatewright.contracts import codec
     from gatewright.contracts.people.approvals import SignedDecision
 
@@ -104,7 +104,7 @@ def sign_document(document: Document, key: Path, namespace: str) -> SignedDecisi
 
 
 def public_key(key: Path) -> str:
-    """The public half as a roster holds it, without the comment. Raises ConfigurationError, MalformedError."""
+    """Return the public half as a roster entry without comment. Raises ConfigurationError, MalformedError."""
     from gatewright.errors import ConfigurationError
     from gatewright.evidence.signing import keys
     from gatewright.ssh_signatures import check_key, public_line

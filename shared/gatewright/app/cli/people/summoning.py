@@ -1,4 +1,4 @@
-"""``summon``: read-only questions to roles about a run that is open."""
+"""``summon``: read-only questions to roles about an open run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gatewright.contracts import SummonsAnswer, SummonsList
     from gatewright.contracts.people.summons import SummonsItem, SummonsStanding
 
-#: Seconds that answers are waited for.
+#: Maximum seconds to wait for answers.
 WAIT = 180.0
 
 
@@ -60,7 +60,7 @@ def summon(
 
 
 def items_of(roles: Sequence[str], question: str, kind: str, constraints: Sequence[str]) -> tuple[SummonsItem, ...]:
-    """The words of a command as questions, one for each role. Raises MalformedError (``bad_summons``) for what is none."""
+    """Build one question for each role from the options. Raises MalformedError (``bad_summons``)."""
     import msgspec
 
     from gatewright.contracts.people.summons import SummonsItem
@@ -74,9 +74,9 @@ def items_of(roles: Sequence[str], question: str, kind: str, constraints: Sequen
 
 
 async def ask_roles(wanted: str, items: Sequence[SummonsItem], seconds: float | None) -> SummonsList:
-    """Ask about a run, where there is something to ask, and wait ``seconds`` for the answers (None: not at all).
+    """Ask about a run, if ``items`` has questions, and wait ``seconds`` for the answers (None: no wait).
 
-    Raises what the gatekeeper refuses questions for, UnavailableError, BusError.
+    Raises UnavailableError, BusError, and as the gatekeeper refuses questions.
     """
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.runs.ledger_source import LedgerSource
@@ -93,12 +93,12 @@ async def ask_roles(wanted: str, items: Sequence[SummonsItem], seconds: float | 
 
 
 def shown_standings(listed: SummonsList) -> tuple[SummonsStanding, ...]:
-    """Those that this request is about: what it asked, or all."""
+    """Return the questions of this request, or all questions if it asked none."""
     return tuple(each for each in listed.summonses if not listed.asked or each.task.task_id in listed.asked)
 
 
 def lines_of(listed: SummonsList) -> Iterator[str]:
-    """For people. What a role says is its own word: a claim, and printable."""
+    """Format the answers. A role's answer is an unverified claim, made printable."""
     for each in shown_standings(listed):
         item = each.task.item
         yield printable(f"{item.role} ({item.kind}): {item.question}")

@@ -1,7 +1,7 @@
-"""Begins the fork server of a stack of one's own before the command line itself is imported: the stack waits for it longest.
+"""Early start of the fork server for a new stack, before the command line is imported: the stack waits longest for it.
 
-Nothing is decided by that. Where a stack runs already, elsewhere or in the home folder, or where there is no home folder yet,
-nothing is begun, and what is begun and not used is ended.
+This decides nothing. The fork server is not started if a stack runs already, here or elsewhere, or if there is no home folder
+yet. If it is not used, it is stopped.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gatewright.errors import GatewrightError
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What was begun, and the event loop that it belongs to."""
+    """The early start, and its event loop."""
 
     runner: asyncio.Runner
     ahead: Ahead
 
 
 def linger_minutes(asked: bool | None) -> float:
-    """For how many idle minutes a stack stays that this run starts; 0 where it ends with the run.
+    """Return the idle minutes until a stack that this run starts ends; 0 if it ends with the run.
 
-    Unless a person has ``asked`` (--linger, --no-linger), it stays where a person sits at a terminal: nothing is left behind by
-    scripts, by CI, or where another program reads the output. Raises ConfigurationError.
+    By default a stack stays only if a person sits at a terminal. Scripts, CI and pipes leave no stack behind. ``asked`` is the
+    explicit choice (--linger, --no-linger). Raises ConfigurationError.
     """
     minutes = load().linger_minutes
     terminal = sys.stdout.isatty() and sys.stderr.isatty() and not is_automation()
@@ -39,7 +39,7 @@ def linger_minutes(asked: bool | None) -> float:
 
 
 def _flag(words: Sequence[str]) -> bool | None:
-    """What the words of the command line say of it, before they are read as options."""
+    """Return the choice of --linger from the raw arguments, before they are parsed; None without one."""
     if "--no-linger" in words or "--cassette" in words:
         return False
     return True if "--linger" in words else None
@@ -47,7 +47,7 @@ def _flag(words: Sequence[str]) -> bool | None:
 
 @contextlib.contextmanager
 def begin_ahead() -> Iterator[Begun]:
-    """``fork_server_ahead`` for what is not asynchronous yet."""
+    """Run ``fork_server_ahead`` outside of an event loop."""
     with asyncio.Runner() as runner:
         begins = contextlib.AsyncExitStack()
         ahead = runner.run(begins.enter_async_context(fork_server_ahead()))
@@ -59,11 +59,11 @@ def begin_ahead() -> Iterator[Begun]:
 
 @contextlib.asynccontextmanager
 async def fork_server_ahead() -> AsyncIterator[Ahead]:
-    """What a supervisor may take. What goes wrong here is met again, and told, where the stack is started."""
+    """Start a fork server for a supervisor. Errors are ignored here, and reported when the stack starts."""
     ahead = Ahead()
     with contextlib.suppress(GatewrightError, OSError):
         home = own_home()
-        lingers = linger_minutes(_flag(sys.argv[1:])) > 0  # then a process of its own holds the stack
+        lingers = linger_minutes(_flag(sys.argv[1:])) > 0  # then a separate process runs the stack
         if home is not None and home.is_dir() and read(home) is None and not lingers:
             ahead = Ahead(await open_fork_server(home, inherited_environment()))
     try:

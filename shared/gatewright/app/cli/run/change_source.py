@@ -1,8 +1,8 @@
-"""Where the change of ``gatewright run`` comes from: commands, files, standard input, or commits that exist already.
+"""The source of the change of ``gatewright run``: commands, files, standard input, or existing commits.
 
-With ``--candidates`` several make the change, each for itself. A number: so many of what the other options name; of commands
-and replies, one each. Or a list of names: an agent of agents.json, ``AGENT=MODEL`` for it with that model, ``=MODEL`` for a
-model that is asked for whole files.
+With ``--candidates`` several makers make the change independently. A number repeats the maker of the other options; commands
+and replies have one maker each. A list names makers: an agent of agents.json, ``AGENT=MODEL`` for the agent with that model,
+``=MODEL`` for a model that writes whole files.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from gatewright.order_form.rows import bounds_of
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row
 
 PATCH = EXECUTOR_KINDS["patch"].artifact
-#: The name that stands for standard input.
+#: The name of standard input.
 STDIN = "-"
-#: The first attempt, and the most retries that a contract takes.
+#: The first attempt, and the maximum retries of a contract.
 _MOST_ATTEMPTS = 1 + int(row("max_retries").bounds.most or 0)
-#: How often an agent or a model is asked, where the user does not say.
+#: Default attempts of an agent or a model.
 _ASKED = 3
-#: How many there may be.
+#: Maximum number of candidates.
 BOUNDS = bounds_of("candidates")
 _PLACE = "/candidates"
-#: The options that each name one maker; --model says more about --agent.
+#: The options that each name one maker; --model can also qualify --agent.
 MAKER_FLAGS = ", ".join(row(kind.option).flag for name, kind in asked_first() if name != "model") + " and --head"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSource:
-    """An executor, and the bytes of the artifacts that it names; ``candidates`` stand in its place where there are any."""
+    """An executor with the bytes of its artifacts. ``candidates`` replace it if there are any."""
 
     executor: Executor
     attachments: tuple[tuple[str, bytes], ...] = ()
@@ -48,12 +48,12 @@ class ChangeSource:
 
     @property
     def ways(self) -> tuple[Executor, ...]:
-        """Whatever makes the change."""
+        """Return all makers of the change."""
         return self.candidates or (self.executor,)
 
     @property
     def attempts(self) -> int:
-        """How many attempts it has an answer for."""
+        """Return the number of attempts with an answer."""
         return min(_MOST_ATTEMPTS, max(_attempts(executor) for executor in self.ways))
 
 
@@ -63,7 +63,7 @@ def _attempts(executor: Executor) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BranchAnswer:
-    """Commits that exist, as one patch; ``author`` is there when they all have the same."""
+    """Existing commits as one patch. ``author`` is set if all commits have the same one."""
 
     answer: ChangeSource
     source: SourceBranch
@@ -72,7 +72,7 @@ class BranchAnswer:
 
 
 def read_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
-    """The answers that the options bring; what cannot be read is added to ``faults``. ``-`` is standard input, once."""
+    """Read the answers that the options name. Unreadable ones are added to ``faults``. ``-`` is standard input, once."""
     for name, kind in EXECUTOR_KINDS.items():
         given = getattr(options, kind.option)
         if given and kind.answers == "commands":
@@ -99,9 +99,11 @@ def _read_files(name: ExecutorName, artifact: str, files: Sequence[str], faults:
 
 
 def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
-    """What ``branch`` of a repository on this host adds to ``onto``, squashed into one patch.
+    """Return what ``branch`` of a local repository adds to ``onto``, squashed into one patch.
 
-    Raises GitError, MalformedError, PatchError as ``branch_change`` does, and MalformedError (``too_many_authors``).
+    Raises:
+        GitError, MalformedError, PatchError: as ``branch_change`` does.
+        MalformedError: also ``too_many_authors``.
     """
     change = branch_change(user_checkout(repository), branch, onto)
     (name, email), *others = authors = _distinct(change.authors)
@@ -123,7 +125,7 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
 
 
 def _distinct(authors: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The people among these names and addresses: of several spellings of one person the first."""
+    """Return the distinct people among names and addresses: the first of several spellings of one person."""
     by_person: dict[str, tuple[str, str]] = {}
     for name, email in authors:
         by_person.setdefault(person_key(email) or person_key(name), (name, email))
@@ -131,21 +133,25 @@ def _distinct(authors: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def candidate_names(given: str | None) -> tuple[str, ...]:
-    """The names that the option lists; none where it is a number, or was not given."""
+    """Return the names of the option; none if it is a number or was not given."""
     return () if given is None or _is_number(given) else tuple(name.strip() for name in given.split(","))
 
 
 def candidate_count(given: str | None) -> int:
-    """How many candidates the option asks for; 1 where it was not given."""
+    """Return the number of candidates of the option; 1 if it was not given."""
     if given is None:
         return 1
     return int(given[:6]) if _is_number(given) else len(candidate_names(given))
 
 
 def named_candidates(given: str, model: str | None, faults: list[Fault], *, fallback: bool) -> tuple[Executor, ...]:
-    """One executor for each name, with ``model`` where the name says none; what is no name is added to ``faults``.
+    """Return one executor for each name. An invalid name is added to ``faults``.
 
-    With ``fallback`` other models may answer in the place of those that are named.
+    Args:
+        given: the value of the option.
+        model: model for agents without one of their own.
+        faults: receives the faults.
+        fallback: permit other models in place of the named ones.
     """
     found = []
     for number, name in enumerate(candidate_names(given)):
@@ -159,7 +165,7 @@ def named_candidates(given: str, model: str | None, faults: list[Fault], *, fall
 
 
 def repeat_executor(executor: Executor, count: int, faults: list[Fault]) -> tuple[Executor, ...]:
-    """``count`` times what makes the change; of commands and recorded replies, one for each."""
+    """Repeat the executor ``count`` times; commands and recorded replies have one maker each."""
     if EXECUTOR_KINDS[executor.kind].asked_anew:
         return (executor,) * count
     given = executor.commands or executor.artifacts
@@ -173,7 +179,7 @@ def repeat_executor(executor: Executor, count: int, faults: list[Fault]) -> tupl
 
 
 def candidate_contradictions(given: str | None, *, shards: int, others: bool) -> list[Fault]:
-    """What is wrong with the option beside the others; ``others``: it is said elsewhere, too, who makes the change."""
+    """Return contradictions between the option and others. ``others``: another option names a maker, too."""
     if given is None:
         return []
     faults = []
@@ -190,7 +196,7 @@ def candidate_contradictions(given: str | None, *, shards: int, others: bool) ->
 
 
 def _executor(agent: str, model: str | None, *, fallback: bool) -> Executor:
-    """Raises msgspec.ValidationError for a name that is none."""
+    """Build an executor. Raises msgspec.ValidationError for an invalid name."""
     if not agent and model is None:
         raise msgspec.ValidationError("no name")
     fields = {"kind": "agent" if agent else "model", "agent": None if agent == ANY_AGENT else agent or None, "model": model}

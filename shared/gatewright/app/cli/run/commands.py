@@ -1,4 +1,4 @@
-"""``run``, ``submit`` and ``abort``: commands that change what happens."""
+"""``run``, ``submit`` and ``abort``: commands that change the system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gatewright.contracts import RunRequest, TaskContract
     from gatewright.view.run_view import RunView
 
-#: Seconds that an aborted run is given to end and be sealed.
+#: Maximum seconds until an aborted run has ended and is sealed.
 ABORT_WAIT = 30.0
 _HELP_RUN = """Make a change, judge it, test it and land it.
 
@@ -69,7 +69,7 @@ def run(
 
 
 def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool) -> int:
-    # Imported only now: it takes half as long as the fork server's start, and is done on another core.
+    # Imported late: it takes half as long as the start of the fork server, which runs on another core.
     from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
 
@@ -79,7 +79,7 @@ def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool)
 
 
 def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:
-    # Imported only once the run goes on: most runs ask for nothing.
+    # Imported late: most runs ask for nothing.
     from gatewright.app.cli.people.asking import owner_asked
 
     return owner_asked(place, display)

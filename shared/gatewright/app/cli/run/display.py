@@ -1,4 +1,4 @@
-"""How a run is shown while it goes on: as JSON lines, as plain lines, or with live lines on a terminal."""
+"""Live display of a run: as JSON lines, as plain lines, or with live lines on a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gatewright.view.stages import PAGE_WIDTH, stage_lines, stage_text, title_li
 
 
 class Display(Protocol):
-    """Shows a run while it goes on. It is a context, which restores the terminal at its end."""
+    """Displays a run while it goes on. As a context manager it restores the terminal at its end."""
 
     def __enter__(self) -> Self:
         return self
@@ -29,43 +29,43 @@ class Display(Protocol):
         return
 
     def note(self, text: str) -> None:
-        """Something about the command itself, not an event of the run."""
+        """Print a note about the command itself, not an event of the run."""
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
-        """One more event; ``view`` is the run after it."""
+        """Display one more event. ``view`` is the run after it."""
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
-        """What the run waits for has changed; empty once it waits for nothing."""
+        """Display what the run waits for, after a change; empty if it waits for nothing."""
 
     def activity(self, view: RunView, said: AgentActivity) -> None:
-        """What an agent says it does."""
+        """Display the current activity that an agent reports."""
 
     def asking(self) -> AbstractContextManager[None]:
-        """While it is open, the terminal belongs to a question: nothing is drawn below what was printed."""
+        """Reserve the terminal for a question inside the body; nothing is drawn below the question."""
         return nullcontext()
 
     def close(self, view: RunView) -> None:
-        """The run is over, or is left as it stands."""
+        """End the display: the run is over, or is left as it is."""
 
     def give_up(self, result: RunResult) -> None:  # noqa: ARG002 - only programs read it
-        """No run began. The error itself is reported elsewhere."""
+        """Display the result without a run. The error itself is reported elsewhere."""
         return
 
 
 class JsonDisplay(Display):
-    """Every event as it is, one a line; the last line is the result."""
+    """Prints every event unchanged, one a line. The last line is the result."""
 
     def note(self, text: str) -> None:
         say(printable(text), stream=sys.stderr)
 
-    def show(self, record: OrchestratorEvent, view: RunView) -> None:  # noqa: ARG002 - the event says it all
+    def show(self, record: OrchestratorEvent, view: RunView) -> None:  # noqa: ARG002 - the event has all of it
         emit(record)
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         emit(WaitNotice(view.run.run_id, tuple(waits)))
 
     def activity(self, view: RunView, said: AgentActivity) -> None:
-        """Nothing: lines are events of the run, and this is none."""
+        """Print nothing: lines are events of the run, and this is none."""
 
     def close(self, view: RunView) -> None:
         emit(result_of(view))
@@ -75,9 +75,9 @@ class JsonDisplay(Display):
 
 
 class PlainDisplay(Display):
-    """One line a stage, or a line an event where it is ``verbose``, without control sequences: for logs and pipes.
+    """Prints one line a stage, or with ``verbose`` one line an event, without control sequences: for logs and pipes.
 
-    ``command`` began the run, where it is known.
+    ``command``: the one that started the run, where known.
     """
 
     def __init__(self, command: Sequence[str] = (), *, verbose: bool = False) -> None:
@@ -97,7 +97,7 @@ class PlainDisplay(Display):
         for stage in stage_lines(record, view) if not self._verbose else ():
             say(stage_text(stage, terminal_width()))
 
-    def waits(self, view: RunView, waits: Sequence[Wait]) -> None:  # noqa: ARG002 - the lines say it all
+    def waits(self, view: RunView, waits: Sequence[Wait]) -> None:  # noqa: ARG002 - the lines have all of it
         for words in wait_lines(waits):
             say(words)
 
@@ -115,11 +115,11 @@ class PlainDisplay(Display):
 
 
 def make_display(*, json_output: bool, command: Sequence[str] = (), verbose: bool = False) -> Display:
-    """The display that suits where standard output goes; ``command`` is the one that began the run."""
+    """Choose the display for standard output. ``command``: the one that started the run."""
     if json_output:
         return JsonDisplay()
     if sys.stdout.isatty():
-        # Imported late: only a terminal pays for drawing on it.
+        # Imported late: only a terminal needs it.
         from gatewright.app.cli.run.live import LiveDisplay
 
         display = LiveDisplay(command=command, verbose=verbose)

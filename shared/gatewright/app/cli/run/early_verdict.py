@@ -1,8 +1,8 @@
-"""What the gates say before an environment is made: scope, protected paths, contract, patch and allowlist need none.
+"""Verdicts of the gates before an environment is made: scope, protected paths, contract, patch and allowlist need none.
 
-An environment takes minutes and hundreds of MB, and a run that is refused for its paths needs neither. The gates' own code
-answers, on the policies that the run will meet. What cannot be asked here is left to the run: this refuses early, and lets
-nothing through.
+An environment takes minutes and hundreds of MB, which a run that is refused for its paths does not need. The gates' own code
+decides, with the policies that the run will have. Checks that are not possible here are left to the run. This step refuses
+early, and permits nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from gatewright.view.retry import retry_options
 from gatewright.view.sentences import violation_lines
 from gatewright.view.stages import refusal_stages, stage_text
 
-#: About artifacts that are stored when the run begins: here there is no store.
+#: Codes about artifacts, which are stored only when the run begins.
 _OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
 
 
 class EarlyRefusalError(DeniedError):
-    """The gates refuse this run whatever its commands do; ``report`` is the first verdict that says so."""
+    """The gates refuse this run for any result of its commands; ``report`` is the first refusal."""
 
     def __init__(self, report: GateReport, allowed: tuple[str, ...] = ()) -> None:
         lines = "".join(f"\n  {line}" for line in violation_lines(report))
@@ -35,7 +35,7 @@ class EarlyRefusalError(DeniedError):
 
     @property
     def lines(self) -> list[str]:
-        """The refusal as the lines of a run."""
+        """Return the refusal as the lines of a run."""
         advice = advice_for(self.reason)
         ends = ["Nothing landed. The run did not start."]
         ends += [f"Advice:   {advice}"] if advice and not retry_options(self.report) else []
@@ -43,9 +43,11 @@ class EarlyRefusalError(DeniedError):
 
 
 def refuse_early(prepared: Prepared, policies: Path) -> None:
-    """Ask the gates about the request and, where it is there, its patch. Blocks.
+    """Check the request and its patch, if it is known, with the gates. Blocks.
 
-    Raises EarlyRefusalError, and MalformedError for a request of which no contract can be made.
+    Raises:
+        EarlyRefusalError: a gate refuses the run.
+        MalformedError: no contract can be made of the request.
     """
     attached = dict(prepared.attachments)
     artifacts = tuple(reference(name, data) for name, data in prepared.attachments)
@@ -56,7 +58,7 @@ def refuse_early(prepared: Prepared, policies: Path) -> None:
         answer = ask_gates(read_contract(request), location, policies=policies, judge_policy=True)
     except GatewrightError as error:
         if error.family == "infrastructure" or error.reason in _OF_STORES:
-            return  # The run meets it again, and reports it with all that it knows.
+            return  # The run meets the same error, and reports it with more context.
         raise
     report = _refusal(answer)
     if report is not None:
@@ -64,7 +66,7 @@ def refuse_early(prepared: Prepared, policies: Path) -> None:
 
 
 def _refusal(answer: DryRunAnswer) -> GateReport | None:
-    """The first verdict against the change itself; a gate that could not judge refuses nothing here."""
+    """Return the first verdict against the change; a gate that could not judge refuses nothing here."""
     for report in answer.reports:
         codes = [violation.code for violation in report.violations]
         if report.verdict != "PASS" and codes and not any(family_of(c) == "infrastructure" or c in _OF_STORES for c in codes):

@@ -1,8 +1,8 @@
-"""Paths and files that a run is given: from the top of the repository, and beside it.
+"""Paths and files of a run's options, relative to the top of the repository or outside of it.
 
-``--mount`` names folders of packages, ``--provide`` generated files, ``--hidden-file`` what hidden tests alone see. Links are
-followed to see where they lead. ``--env auto`` provides the files of the project's version that only its build would write.
-Their content comes from git's tags: a repository could name any file in their place in the checkout.
+``--mount`` names package folders, ``--provide`` generated files, ``--hidden-file`` files for hidden tests only. Links are
+resolved to check their targets. ``--env auto`` provides the project's version files that only its build would write. Their
+content comes from git's tags, since a checkout could contain any file in their place.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from gatewright.patterns import TextPattern
 from gatewright.sandbox.environments import ShownFolder, safe_place
 from gatewright.tasks.provided import MOST_BYTES, PREFIX, refuse_large
 
-#: What makes a path a pattern.
+#: Characters that make a path a pattern.
 _PATTERN = frozenset("*?[]!{}\\")
-#: How the name of a file ends, and that of a folder hardly ever does; ``v1.2`` is a folder.
+#: End of a file's name, which folders hardly ever have; ``v1.2`` is a folder.
 _FILE_ENDING = TextPattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
 _MOUNTS = "/environment/at"
 _ARTIFACTS = "/artifacts"
 
 
 def in_repository(given: str, repository: str, here: Path, pointer: str, faults: list[Fault]) -> str:
-    """``given`` from the top of the repository: an absolute path and one that begins with ``./`` are what the shell completes.
+    """Return ``given`` relative to the top of the repository.
 
-    ``./`` stands for ``here`` where that lies in the repository, else for its top; any other path is from the top already.
+    An absolute path and one that begins with ``./`` come from shell completion. ``./`` means ``here`` if that is in the
+    repository, else its top. Any other path is relative to the top already.
     """
     if not (given.startswith(("/", "./", "~/")) and len(given.strip("./")) > 0):
         return given
@@ -51,7 +52,7 @@ def in_repository(given: str, repository: str, here: Path, pointer: str, faults:
 
 
 def repository_folder(given: str | None, here: Path) -> Path | None:
-    """The folder that ``--repo``, or its absence, means; None for what is no folder of this host."""
+    """Return the local folder of ``--repo``, or of its default; None for anything else."""
     if given is None:
         return find_repository(here)
     path = here / Path(given).expanduser()
@@ -59,10 +60,10 @@ def repository_folder(given: str | None, here: Path) -> Path | None:
 
 
 def names_test_file(path: str, repository: str, ref: str) -> bool:
-    """Whether ``path`` is the exact name of one test file: no folder, no pattern, and no file that sets tests up.
+    """Return whether ``path`` is the exact name of one test file: no folder, no pattern, and no file that sets tests up.
 
-    ``conftest.py`` and the settings of runners decide how every test runs, so they need ``--allow-tests``. A file that ``ref``
-    does not have counts where its name is that of a test, or where it lies among tests and its name ends like that of a file.
+    ``conftest.py`` and the settings of runners affect every test, so they need ``--allow-tests``. A file that does not exist in
+    ``ref`` is a test file if its name is that of a test, or if it is among tests and its name has the suffix of a file.
     """
     name = os.fsencode(path)
     if path.endswith("/") or not path.isprintable() or not _PATTERN.isdisjoint(path) or ".." in path.split("/"):
@@ -79,9 +80,9 @@ def names_test_file(path: str, repository: str, ref: str) -> bool:
 
 
 def read_mounts(given: tuple[str, ...], repository: str, here: Path, faults: list[Fault]) -> list[ShownFolder]:
-    """``PATH`` is a folder of the checkout that is shown in its own place, ``PATH=DIR`` shows another one there.
+    """Read mounts: ``PATH`` shows a folder of the checkout in its own place, ``PATH=DIR`` shows another folder there.
 
-    What cannot be shown is added to ``faults``.
+    Invalid mounts are added to ``faults``.
     """
     found = []
     for each in given:
@@ -98,7 +99,12 @@ def read_mounts(given: tuple[str, ...], repository: str, here: Path, faults: lis
 
 
 def _mount_folder(place: str, given: str, repository: str, here: Path) -> Path:
-    """Raises DeniedError for what a repository tracks, MalformedError for what is no folder, or leads out of the checkout."""
+    """Resolve the folder of a mount.
+
+    Raises:
+        DeniedError: the repository tracks content of the folder.
+        MalformedError: it is not a folder, or leads out of the checkout.
+    """
     top = Path(repository)
     if not given and not top.is_dir():
         raise MalformedError("the repository is not on this host: give the folder, too (PATH=DIR)", code="not_local")
@@ -113,7 +119,7 @@ def _mount_folder(place: str, given: str, repository: str, here: Path) -> Path:
 
 
 def read_provided(given: tuple[str, ...], repository: str, here: Path, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
-    """Name and content of each; what cannot be provided is added to ``faults``."""
+    """Return name and content of each provided file; invalid ones are added to ``faults``."""
     found: dict[str, bytes] = {}
     if given and not Path(repository).is_dir():
         faults.append(Fault(_ARTIFACTS, "not_local", "--provide takes files of a repository on this host: clone it first"))
@@ -139,7 +145,7 @@ def read_provided(given: tuple[str, ...], repository: str, here: Path, faults: l
 
 
 def _read_provided(top: Path, path: str) -> bytes:
-    """The content of a regular file below ``top``, through no link that leads out of it."""
+    """Return the content of a regular file below ``top``, without following links that lead outside."""
     # Imported late: few runs need it.
     from gatewright.workspace.planting import refuse_unsafe
 
@@ -157,7 +163,7 @@ def _read_provided(top: Path, path: str) -> bytes:
 
 
 def read_hidden(given: tuple[str, ...], here: Path, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
-    """Name and content of each ``PATH=FILE``, for a user who stands in ``here``; what cannot be used is added to ``faults``."""
+    """Return name and content of each ``PATH=FILE``, relative to ``here``; invalid ones are added to ``faults``."""
     if not given:
         return ()
     # Imported late: few runs need it.
@@ -191,11 +197,11 @@ def read_hidden(given: tuple[str, ...], here: Path, faults: list[Fault]) -> tupl
 async def written_files(
     top: Path, ref: str, provided: Sequence[str], note: Callable[[str], None]
 ) -> tuple[tuple[str, bytes], ...]:
-    """Path and content for the project at ``ref`` in the repository ``top``, but for what the user has ``provided``.
+    """Return path and content of the version files of the project at ``ref``, without those in ``provided``.
 
     Raises GitError, MalformedError (``bad_ref``).
     """
-    # Imported late: no other run pays for it.
+    # Imported late: no other run needs it.
     from gatewright.app.environments.baseline_tree import baseline_tree
     from gatewright.app.environments.version_files import version_after, version_file, version_files
 

@@ -1,4 +1,4 @@
-"""Following a run that another process keeps going."""
+"""Display of a run that another process drives."""
 
 from __future__ import annotations
 
@@ -22,22 +22,26 @@ from gatewright.host_errors import check_room
 from gatewright.run.events import BundleSealed, RunFinished
 from gatewright.view.run_view import RunView, advance
 
-#: Seconds without news of the seal after which the disk is looked at, and seconds that a seal may take in all: the evidence of
-#: a large change is searched for secrets, and a gatekeeper may have many runs to seal.
+#: Seconds without a seal until the disk is checked, and maximum seconds of a seal: the evidence of a large change is
+#: searched for secrets, and a gatekeeper may have many runs to seal.
 SEAL_PATIENCE = 20.0
 LONGEST_SEAL = 180.0
-#: Seconds without an event after which it is looked what a run waits for, and between two looks.
+#: Seconds without an event until the waits of a run are checked, and between two checks.
 _LOOK_SECONDS = 2.0
 
 
 async def events_to_the_seal(
     client: Client, run_id: str, home: Path | None, patience: float = SEAL_PATIENCE, longest: float = LONGEST_SEAL
 ) -> AsyncGenerator[OrchestratorEvent, None]:
-    """The events of a run until its bundle is sealed.
+    """Yield the events of a run until its bundle is sealed.
 
-    Raises UnavailableError (``bundle_not_sealed``) when that does not come within ``longest`` seconds of the end, or within
-    ``patience`` where the volume of ``home``, the folder of the system on this host, is full. The run stands in the ledger as
-    it ended, and its bundle is made as soon as it can be.
+    Args:
+        home: home folder of the local system, if any.
+        patience: seconds without a seal until the volume of ``home`` is checked; a full volume ends the wait.
+        longest: maximum seconds from the end to the seal.
+
+    Raises:
+        UnavailableError: ``bundle_not_sealed``. The run has ended in the ledger; its bundle is made once that is possible.
     """
     ended = ""
     async with contextlib.aclosing(client.follow(run_id)) as events:
@@ -66,7 +70,7 @@ async def _next(events: AsyncGenerator[OrchestratorEvent, None]) -> Orchestrator
 
 
 def _full_disk(home: Path | None) -> str:
-    """What is said of the volume of ``home`` where it has no room; empty where it has, or lies on another host."""
+    """Describe the full volume of ``home``; empty if it has free space, or is on another host."""
     if home is None:
         return ""
     try:
@@ -84,7 +88,7 @@ def _not_sealed(run_id: str, ended: str, seconds: float, full: str) -> Unavailab
 
 @contextlib.asynccontextmanager
 async def report_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> AsyncIterator[None]:
-    """Meanwhile the display is told what the run waits for: whenever nothing has come of it for a while."""
+    """Display what the run waits for during the body, whenever it had no event for a while."""
     telling = asyncio.create_task(_tell_waits(finder, current, display))
     try:
         yield
@@ -103,7 +107,7 @@ async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None],
             continue
         found = await finder.waits_of(view) if view.run.at == last else ()
         last = view.run.at
-        # Ages are measured anew at every look: what counts as a change is what is waited for.
+        # Ages are measured at every check; only another kind of wait is a change.
         if told != (told := tuple(wait.detail for wait in found)):
             display.waits(view, found)
 
@@ -112,7 +116,7 @@ async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None],
 async def report_activity(
     client: Client, run_id: str, home: Path | None, current: Callable[[], RunView | None], display: Display
 ) -> AsyncIterator[None]:
-    """Meanwhile the display is told what agents say they do, where the system runs on this host and its operator looks on."""
+    """Display the activity that agents report during the body, if the system is local and the user is its operator."""
     over = False
 
     async def hear(message: Message) -> None:
@@ -129,7 +133,7 @@ async def report_activity(
 
 
 def _with_place(record: OrchestratorEvent, place: Path) -> OrchestratorEvent:
-    """``record`` with ``place`` as that of the bundle, where it tells one."""
+    """Return ``record`` with ``place`` as the bundle's location, if it has one."""
     if record.event_type != BundleSealed.event_type:
         return record
     return msgspec.structs.replace(record, payload={**record.payload, "location": str(place)})
@@ -138,10 +142,11 @@ def _with_place(record: OrchestratorEvent, place: Path) -> OrchestratorEvent:
 async def follow_to_end(
     client: Client, run_id: str, home: Path | None, *, json_output: bool, verbose: bool = False, kept: Path | None = None
 ) -> Exit:
-    """Show a run until its bundle is sealed; the exit code that it deserves. Interrupting it leaves the run alone.
+    """Display a run until its bundle is sealed; return its exit code. Interrupting it does not affect the run.
 
-    ``home`` is the folder of the system where it runs on this host, else None. ``kept`` is the folder that the bundle is moved
-    to afterwards, where that of the system does not outlive the run: the bundle is shown there.
+    Args:
+        home: home folder of the local system, if any.
+        kept: folder that the bundle is moved to afterwards, if that of the system is temporary.
     """
     display = make_display(json_output=json_output, verbose=verbose)
     view: RunView | None = None

@@ -1,4 +1,4 @@
-"""A run on a terminal: finished stages scroll by above; below stand one or two live lines with what happens now."""
+"""A run on a terminal: finished stages scroll by above one or two live lines about the current work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STYLES: dict[Mark, str] = {
     "warn": "yellow",
     "more": "",
 }
-#: By the beginning of a closing line.
+#: Styles by the beginning of a closing line.
 _CLOSING = {
     "Landed in": "bold green",
     "Passed in": "bold green",
@@ -43,15 +43,15 @@ _CLOSING = {
     "Evidence": "dim",
     "  output ": "bold",
 }
-#: A line of a test's output that says what failed, as the usual runners write it.
+#: A line of a test's output with the failure, in the format of the usual runners.
 _WRONG = re.compile(r"^  │ (?:E  |FAILED|ERROR|\S*(?:Error|Exception)\b|.*\b[1-9][0-9]* failed\b|--- FAIL|not ok\b|error\b)")  # noqa: TID251 - linear: anchored, and the border of a number ends each try
 _FRAMES_PER_SECOND = 8
-#: Live lines below the spinner's, at most.
+#: Maximum live lines below the spinner.
 _MOST_LIVE = 2
 
 
 class LiveDisplay:
-    """Draws with rich. Text from outside is never read as markup."""
+    """Draws with rich. Text from outside is never parsed as markup."""
 
     def __init__(self, console: Console | None = None, command: Sequence[str] = (), *, verbose: bool = False) -> None:
         self._command = tuple(command)
@@ -61,7 +61,7 @@ class LiveDisplay:
         self._view: RunView | None = None
         self._note = ""
         self._waits: tuple[Wait, ...] = ()
-        #: What the agents at work report now, by the kind of report.
+        #: Current reports of the agents at work, by kind.
         self._now: dict[str, str] = {}
         self._live = Live(
             console=self._console, get_renderable=self._below, refresh_per_second=_FRAMES_PER_SECOND, transient=True
@@ -69,7 +69,7 @@ class LiveDisplay:
 
     @property
     def can_draw(self) -> bool:
-        """Whether the terminal can move its cursor."""
+        """Return whether the terminal can move its cursor."""
         return not self._console.is_dumb_terminal
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class LiveDisplay:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        # A terminal that has gone away needs no tidying.
+        # A terminal that has gone away needs no cleanup.
         with contextlib.suppress(OSError):
             self._live.stop()
 
@@ -86,7 +86,7 @@ class LiveDisplay:
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
         if self._view is None:
-            self._note = ""  # It was about the start, which is over.
+            self._note = ""  # The note was about the start, which is over.
             if not self._verbose:
                 self._console.print(Text("\n".join([*title_lines(view.run, self._console.width), ""]), "bold"))
         self._view = view
@@ -124,7 +124,7 @@ class LiveDisplay:
             self._console.print(_closing(words), soft_wrap=True)
 
     def give_up(self, result: RunResult) -> None:
-        """No run began. The error itself is reported elsewhere."""
+        """Display the result without a run. The error itself is reported elsewhere."""
 
     def _below(self) -> Group:
         view, width = self._view, self._console.width
@@ -137,7 +137,7 @@ class LiveDisplay:
         work, _, seconds = rest.rpartition(" · ")
         used = self._now.get("usage", "") if role == "worker" else ""
         now = [role, last or work, used or seconds] if last or used else [first]
-        # What an agent writes gives way to the rest of the line.
+        # An agent's text is cut in favour of the rest of the line.
         room = width - 2 - sum(len(part) + 3 for part in (now[0], *now[2:])) if len(now) > 1 else 0
         words = " · ".join([now[0], fit(printable(now[1]), max(8, room)), *now[2:]]) if len(now) > 1 else first
         self._spinner.text = Text(fit(printable(self._note or words), width - 2), "dim" if self._note else "")
@@ -151,7 +151,7 @@ class LiveDisplay:
 
 
 def _closing(words: str) -> Text:
-    """A closing line: output in its own margin, errors red, what can be done about them cyan."""
+    """Format a closing line: output in its own margin, errors red, advice cyan."""
     if words.startswith("  │ "):
         drawn = Text().append("  │ ", "dim")
         return drawn.append(words[4:], "red" if _WRONG.search(words) else "")

@@ -1,6 +1,6 @@
-"""What would stop a run for certain, found out on this host before anything is started, and what to do about it.
+"""Checks on this host for certain failures of a run, with advice, before anything is started.
 
-That is: programs, the sandbox, the agent and the key that the run wants. Work that is not committed stops nothing and is told.
+They cover programs, the sandbox, the agent and the key of the run. Work that is not committed is only reported.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gatewright.sandbox.programs import not_found
 if TYPE_CHECKING:
     from gatewright.agents.policy import AgentEntry, Api
 
-#: For a user who has named no environment, or one that is not there.
+#: Advice for a user who has named no environment, or one that does not exist.
 AUTO_ADVICE = "--env auto makes an environment from what the repository declares"
-#: The protocols that are one vendor's, with the package that has the program.
+#: Protocols of a single vendor, with the package of its program.
 _PACKAGES = {"codex-app-server": "@openai/codex", "claude": "@anthropic-ai/claude-code"}
 
 
 def missing_programs(commands: Sequence[str], tests: Sequence[str], shown: Shown) -> Iterator[Fault]:
-    """A fault for every command whose program the sandbox will not have. What is no plain command is left to the gates."""
+    """Yield a fault for every command whose program is not in the sandbox. Other shell syntax is left to the gates."""
     named = [(f"/executor/commands/{number}", "--exec", line) for number, line in enumerate(commands)]
     named += [(f"/acceptance_tests/{number}/cmd", "--test", line) for number, line in enumerate(tests)]
     for pointer, option, line in named:
@@ -51,7 +51,7 @@ def missing_programs(commands: Sequence[str], tests: Sequence[str], shown: Shown
 
 
 def _elsewhere(program: str) -> str:
-    """Where the caller has it: most often in the environment that was forgotten."""
+    """Return the location of the program on the host: most often an environment that was not named."""
     found = shutil.which(program)
     if found is None:
         return ""
@@ -61,7 +61,7 @@ def _elsewhere(program: str) -> str:
 
 
 def _environment_hint(program: str, shown: Shown) -> str:
-    """That ``--env auto`` may bring it, where no environment was given."""
+    """Suggest ``--env auto`` if no environment was given."""
     # Imported late: only a refusal needs it.
     from gatewright.app.environments.prepare import is_known_program
 
@@ -69,7 +69,7 @@ def _environment_hint(program: str, shown: Shown) -> str:
 
 
 async def require_sandbox() -> None:
-    """Raises SandboxError with the cause when commands cannot be run on this host."""
+    """Raise SandboxError with the cause if commands cannot run on this host."""
     if DoctorSettings.load().sandbox == "none":
         return
     report = await make_sandbox("bubblewrap").probe()
@@ -78,16 +78,19 @@ async def require_sandbox() -> None:
 
 
 def uncommitted_words(repository: str, ref: str) -> str | None:
-    """A warning about what a run that starts from ``ref`` will not see; None when all is committed, or git cannot tell."""
+    """Return a warning about uncommitted work that a run from ``ref`` does not include.
+
+    The result is None if all is committed, or if git cannot be asked.
+    """
     folder = Path(repository)
     words = left_out_words(folder) if folder.is_dir() else None
     return f"warning: {words} and no part of the run, which starts from {ref}" if words is not None else None
 
 
 def left_out_words(start: Path, *, beyond_index: bool = False) -> str | None:
-    """How many files of the work tree of ``start`` are not committed (``beyond_index``: not staged); None for no file.
+    """Return how many files of the work tree are not committed (``beyond_index``: not staged); None for no file.
 
-    None as well where git cannot tell.
+    The result is also None if git cannot be asked.
     """
     try:
         found = user_checkout(start).uncommitted(beyond_index=beyond_index)
@@ -102,16 +105,21 @@ def left_out_words(start: Path, *, beyond_index: bool = False) -> str | None:
 
 
 def missing_agent(name: str | None, model: str | None, *, plays: bool = False) -> list[Fault]:
-    """What keeps a run with this agent (None: any) and model (None: the worker's first) from beginning on this host.
-    ``plays``: what was recorded is played, so no key is needed.
+    """Return the faults that keep a run with this agent and model from starting on this host.
 
-    Raises ConfigurationError for a policy file that cannot be used.
+    Args:
+        name: the agent; None for any.
+        model: the model; None for the worker's first.
+        plays: recorded calls are replayed, so no key is needed.
+
+    Raises:
+        ConfigurationError: a policy file cannot be used.
     """
     return look_for_agent(name, model, plays=plays)[0]
 
 
 def agent_model(entry: AgentEntry, model: str | None) -> str:
-    """The model that the agent asks where the user names ``model`` or none. Raises what ``first_model`` does."""
+    """Return the model of the agent; ``model`` is the user's choice, if any. Raises as ``first_model`` does."""
     from gatewright.models.choice import first_model
     from gatewright.models.policy import load_models
 
@@ -120,7 +128,7 @@ def agent_model(entry: AgentEntry, model: str | None) -> str:
 
 
 def look_for_agent(name: str | None, model: str | None, *, plays: bool = False) -> tuple[list[Fault], AgentEntry | None]:
-    """The faults as in ``missing_agent``, and the agent that could begin where there are none."""
+    """Return the faults of ``missing_agent``, and without faults the agent that could start."""
     from gatewright.agents.installation import usable_agent
     from gatewright.agents.policy import load_agents
 
@@ -145,7 +153,7 @@ def look_for_agent(name: str | None, model: str | None, *, plays: bool = False) 
 
 
 def _faults_of_installed(faults: list[Fault]) -> list[Fault]:
-    """What is wrong with agents that are here comes alone: what is not installed keeps no run of another agent."""
+    """Return only the faults of installed agents, if any: an agent that is not installed blocks no other agent."""
     return [fault for fault in faults if fault.code != "agent_not_installed"] or faults
 
 
@@ -154,14 +162,14 @@ def _agent_fault(entry: AgentEntry, fault: Fault) -> Fault:
 
 
 def missing_key(model: str | None, api: Api | None = None) -> list[Fault]:
-    """Whether the key of the model's provider can be had here; without a model, of the first that is asked by ``api``."""
+    """Return a fault if the key of the model's provider is missing; without a model, of the first one that ``api`` serves."""
     from gatewright.models.choice import first_model, provider_of
     from gatewright.models.policy import load_models
 
     policy = load_models(AgentSettings.load().policies).policy
     try:
         name = model or first_model(policy, "worker", api=api)
-        # A name that is no model is for the gatekeeper to judge.
+        # The gatekeeper judges names that are no model.
         provider = provider_of(policy, name)
         if provider is not None and provider.key is not None:
             provider.key.read()

@@ -1,8 +1,8 @@
-"""A request that leaves something open: whether it can be proposed, what was proposed, and the options that confirm it.
+"""Incomplete requests: whether they can be completed by a proposal, the proposal, and the options that confirm it.
 
-A proposal is a run like any other that ends with ``proposal_unconfirmed``: what was asked and answered lies in its bundle.
-Nothing is run from it until its requester gives the options that it names, or says ``--yes``. Who names no test command is
-proposed the commands that test the baseline.
+A proposal is a run like any other that ends with ``proposal_unconfirmed``. Its bundle has the questions and answers. Nothing is
+run from it until its requester passes the proposed options, or ``--yes``. Without a test command, the commands that test the
+baseline are proposed.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
 UNCONFIRMED = "proposal_unconfirmed"
-#: The options that a proposal may name, and their titles for its requester.
+#: The options that a proposal may contain, and their titles.
 _TITLES = {"allow": "paths", "tests": "test", "commands": "executor", "agent": "agent", "model": "model"}
-#: What the pm calls the completed request among the artifacts of its answer.
+#: Name of the completed request among the artifacts of the pm's answer.
 PROPOSAL = "proposal.json"
 
 
 def leaves_open(options: RunOptions) -> bool:
-    """Whether ``options`` say what is to be done, and not all of where, how and by what it is proved."""
+    """Return whether ``options`` have a request, but not all of its scope, maker and tests."""
     fixed = (options.allow or options.allow_tests) and options.tests and ways_named(options)
     return bool(options.request.strip()) and not fixed
 
 
 def can_propose(*, plays: bool = False) -> bool:
-    """Whether the pm of a stack that is started from here could ask a model, or play one. Raises ConfigurationError."""
-    # Imported late: only a request that leaves something open pays for it.
+    """Return whether the pm of a new local stack could ask a model, or replay one. Raises ConfigurationError."""
+    # Imported late: only an incomplete request needs it.
     from gatewright.models.policy import load_models
     from gatewright.service.settings import ServiceSettings
     from gatewright.structured.session import has_key
@@ -49,7 +49,7 @@ def can_propose(*, plays: bool = False) -> bool:
 
 
 def key_lines() -> list[str]:
-    """What to do to have what is missing proposed, where no model can be asked. Raises ConfigurationError."""
+    """Return advice for a proposal on a host where no model can be asked. Raises ConfigurationError."""
     from gatewright.models.policy import load_models
     from gatewright.policy_files import EnvironmentKey
     from gatewright.service.settings import ServiceSettings
@@ -66,7 +66,7 @@ def key_lines() -> list[str]:
 
 
 async def with_proposal(view: RunView, client: Client) -> RunView:
-    """The view of an ended run with the options that its proposal comes to, where it ended with one."""
+    """Return the view of an ended run with the options of its proposal, if it ended with one."""
     failure = view.run.failure
     if failure is None or failure.code != UNCONFIRMED:
         return view
@@ -83,7 +83,7 @@ async def with_proposal(view: RunView, client: Client) -> RunView:
 
 
 def confirm_proposal(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
-    """``options`` with what was proposed."""
+    """Return ``options`` completed by the proposed ones."""
     names = {row(name).flag: name for name in _TITLES}
     given: dict[str, list[str]] = {name: [] for name in _TITLES}
     for option, value in zip(proposed[::2], proposed[1::2], strict=True):
@@ -97,20 +97,20 @@ def confirm_proposal(options: RunOptions, proposed: Sequence[str]) -> RunOptions
 
 
 def with_origin(prepared: Prepared, view: RunView) -> Prepared:
-    """The confirmed request, with where it was proposed among its artifacts."""
+    """Return the confirmed request with the origin of its proposal among its artifacts."""
     origin = (f"proposed by {view.run.run_id}", shlex.join(view.proposed).encode())
     return replace(prepared, attachments=(*prepared.attachments, origin))
 
 
 def proposal_lines(proposed: Sequence[str]) -> list[str]:
-    """A proposal as its requester reads it."""
+    """Format a proposal."""
     titles = {row(name).flag: title for name, title in _TITLES.items()}
     pairs = zip(proposed[::2], proposed[1::2], strict=True)
     return [f"  {titles.get(option, option):9} {printable(value)}" for option, value in pairs]
 
 
 def _options(asked: RunRequest, whole: RunRequest) -> Iterator[str]:
-    """Of what was left open; what the requester gave stands in the command already."""
+    """Yield the proposed options; those of the requester are in the command already."""
     values = {
         "allow": whole.allowed_paths if not asked.allowed_paths else (),
         "tests": [test.cmd for test in whole.acceptance_tests] if not asked.acceptance_tests else (),
@@ -126,7 +126,7 @@ def _options(asked: RunRequest, whole: RunRequest) -> Iterator[str]:
 
 
 async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path) -> tuple[str, ...]:
-    """The commands that test the baseline, the best one first, when ``error`` says that one is missing; else none."""
+    """Return the commands that test the baseline, the best first, if ``error`` reports a missing one; else none."""
     missing = isinstance(error, MalformedError) and any(fault.pointer == "/acceptance_tests" for fault in error.faults)
     repository = find_repository(_repository_place(options, here))
     if not missing or repository is None:
@@ -137,7 +137,7 @@ async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path
 
     try:
         return await proposed_commands(tree_at(user_checkout(repository), options.ref))
-    except GitError:  # the error says it already, or the run would
+    except GitError:  # the error, or later the run, reports it
         return ()
 
 

@@ -1,7 +1,7 @@
-"""Puts what an agent asks leave for to the person at the terminal, one question after the other.
+"""Permission requests of an agent as questions at the terminal, one after the other.
 
-Only ``y`` or ``yes``, typed after the question was printed, allows, and this once. Anything else, Ctrl-C, the end of the input
-and silence refuse. What an agent says is printed with everything written out that does not simply print.
+Only ``y`` or ``yes``, typed after the question was printed, grants permission, and only once. Any other answer, Ctrl-C, the end
+of the input and silence refuse. Unprintable characters of an agent's text are escaped.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gatewright.errors import BusError, MalformedError
 from gatewright.view.safe_text import printable
 
 NO_TERMINAL: Final = "no_terminal"
-#: Questions that may wait behind the one that is asked; a worker asks one at a time.
+#: Maximum queued questions behind the current one; a worker asks one at a time.
 _MOST_WAITING: Final = 64
 _YES: Final = frozenset({"y", "yes"})
 
 
 def require_terminal(*, json_output: bool) -> None:
-    """Raises MalformedError (``no_terminal``) where no person can be asked."""
+    """Raise MalformedError (``no_terminal``) if no person can be asked."""
     if json_output:
         raise MalformedError("--interactive asks at a terminal, and --json prints for programs", code=NO_TERMINAL)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -36,7 +36,7 @@ def require_terminal(*, json_output: bool) -> None:
 
 
 class TerminalQuestions:
-    """Of one run. ``display`` gives the terminal up while a question is open."""
+    """The questions of one run. ``display`` releases the terminal during a question."""
 
     def __init__(self, client: Client, run_id: str, display: Display) -> None:
         self._client = client
@@ -49,7 +49,7 @@ class TerminalQuestions:
 
     @contextlib.asynccontextmanager
     async def answer_meanwhile(self) -> AsyncIterator[None]:
-        """While the body runs, questions are answered."""
+        """Answer questions during the body."""
         await self._client.hear_questions(self._hear)
         try:
             yield
@@ -60,7 +60,7 @@ class TerminalQuestions:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def refuse_open(self) -> bool:
-        """Refuse the question that is open, as Ctrl-C does; False when none is."""
+        """Refuse the open question, as Ctrl-C does; return False without one."""
         if self._refused is None:
             return False
         self._refused.set()
@@ -86,7 +86,7 @@ class TerminalQuestions:
 
     async def _ask(self, question: AgentQuestion, seconds: float) -> bool:
         say(f"? {printable(question.agent)} asks leave to run: {printable(question.subject)}")
-        forget_typed(sys.stdin.fileno())  # What is typed at the prompt is an answer.
+        forget_typed(sys.stdin.fileno())  # Input at the prompt is an answer.
         say(f"  allow it this once? [y/N] ({seconds:.0f} s, Ctrl-C refuses)")
         self._refused = asyncio.Event()
         refused = asyncio.create_task(self._refused.wait())

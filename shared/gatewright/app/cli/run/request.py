@@ -1,6 +1,6 @@
 """From the options of ``gatewright run`` to a run request.
 
-All that is missing or wrong is said at once, before anything is started.
+All faults are reported together, before anything is started.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SCP = re.compile(r"[A-Za-z0-9._@-]+:(?!//)")  # noqa: TID251 - the operator's o
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A checked request whose attachments are still to be put where the gatekeeper finds them."""
+    """A checked request whose attachments are not yet stored for the gatekeeper."""
 
     request: RunRequest
     attachments: tuple[tuple[str, bytes], ...]
@@ -79,11 +79,18 @@ def prepare(
     plays: bool = False,
     environment_follows: bool = False,
 ) -> Prepared:
-    """The request that the options ask for, for a user who stands in ``here``; ``on_this_host``: its commands will run here.
-    ``propose``: paths, tests and executor may be left open, for the pm to propose. ``plays``: no key is needed.
-    ``environment_follows``: the environments are still to be made, and ``with_shown`` adds them.
+    """Build the request of the options.
 
-    Raises MalformedError (code ``invalid_input``) with one fault for everything that is missing or wrong.
+    Args:
+        options: the options as given.
+        here: current folder of the user.
+        on_this_host: the commands will run on this host.
+        propose: paths, tests and executor may be missing; the pm proposes them.
+        plays: recorded calls are replayed, so no key is needed.
+        environment_follows: the environments are made later, and added by ``with_shown``.
+
+    Raises:
+        MalformedError: ``invalid_input``, with one fault for each missing or wrong option.
     """
     faults = [*(_missing(options) if not propose else ()), *_contradictions(options)]
     repository = _repository(options, here, faults)
@@ -113,7 +120,7 @@ def prepare(
         **values_below(options, "")
         | {
             "request": options.request if branch is None else options.request.strip() or branch.subject,
-            # What may change at all and what of it is a test are two questions to the gate, and one to a person.
+            # The gate distinguishes permission to change from being a test; for a person it is one question.
             "allowed_paths": tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
             "acceptance_tests": (*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
         },
@@ -136,7 +143,7 @@ def prepare(
 
 
 def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
-    """``prepared`` with the environments and written files of ``options``, which are there now. Raises MalformedError."""
+    """Return ``prepared`` with the environments and version files of ``options``, which exist now. Raises MalformedError."""
     faults: list[Fault] = []
     shown = _shown_environments(options, prepared.request.repository.url, here, faults)
     faults += _programs_not_shown(options, shown)
@@ -154,7 +161,7 @@ def _programs_not_shown(options: RunOptions, shown: Environments) -> tuple[Fault
 
 
 def _decided_later(shown: Environments) -> bool:
-    """Whether the operator's profiles may show commands more than the system: the contract says it, and the roles look."""
+    """Return whether the operator's profiles may add to the visible system; the contract and the roles decide that later."""
     # Imported late: only a run without an environment needs it.
     from gatewright.profiles.policy import ENVIRONMENTS_FILE
 
@@ -171,7 +178,7 @@ def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
 
 
 def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
-    """An agent or a model that is to be asked, or an answer that is there already; or several of them."""
+    """Return the source of the change: an agent or model, an existing answer, or several of them."""
     given = options.candidates
     if given is None:
         return _one_answer(options, faults)
@@ -200,12 +207,12 @@ def _one_answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
 
 
 def _unless_empty(value: T, empty: T) -> T | None:
-    """``value``; None where it says nothing."""
+    """Return ``value``; None if it is empty."""
     return None if value == empty else value
 
 
 def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunRequest:
-    """The request with its attachments in place."""
+    """Return the request with its stored attachments."""
     return msgspec.structs.replace(request, artifacts=artifacts)
 
 
@@ -226,18 +233,18 @@ def _missing(options: RunOptions) -> list[Fault]:
 
 
 def ways_named(options: RunOptions) -> int:
-    """How many ways to make the change were named; --model says more about --agent, or is one by itself."""
+    """Return how many ways to make the change were named; --model qualifies --agent, or is one by itself."""
     return sum(map(bool, (_is_asked(options), *_given_answers(options), options.head)))
 
 
 def _is_asked(options: RunOptions) -> bool:
-    """Whether an agent or a model is named that makes the change."""
+    """Return whether an agent or model is named that makes the change."""
     kinds = (kind for kind in EXECUTOR_KINDS.values() if kind.asked_anew)
     return any(getattr(options, kind.option) for kind in kinds) or bool(candidate_names(options.candidates))
 
 
 def _given_answers(options: RunOptions) -> list[object]:
-    """The answers that the options bring, for each kind of executor that needs some."""
+    """Return the answers in the options, for each kind of executor that needs some."""
     return [getattr(options, kind.option) for kind in EXECUTOR_KINDS.values() if not kind.asked_anew]
 
 
@@ -274,7 +281,7 @@ def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
         try:
             parse_url(given, PROTOCOLS)
         except MalformedError as error:
-            # What is sent is kept: an address that holds a password must not be.
+            # The request is stored, so an address with a password must not be in it.
             faults.append(Fault("/repository/url", error.reason, f"--repo: {error.message}"))
             return ""
         return given
@@ -289,7 +296,7 @@ def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
 
 
 def _with_exact_refs(options: RunOptions, repository: str, faults: list[Fault]) -> RunOptions:
-    """--ref and --head as the gatekeeper finds them: what only a person's own git understands is resolved here."""
+    """Resolve --ref and --head to names that the gatekeeper finds: only the user's own git knows some spellings."""
     if not _local(repository) or any(fault.pointer == "/repository/url" for fault in faults):
         return options
     names = {"ref": options.ref, "head": options.head}
@@ -320,7 +327,7 @@ def _branch(options: RunOptions, repository: str, faults: list[Fault]) -> Branch
 
 
 def _target(options: RunOptions, faults: list[Fault]) -> str | None:
-    """The full name of --target-ref; ``main`` is ``refs/heads/main``."""
+    """Return the full name of --target-ref; ``main`` is ``refs/heads/main``."""
     given = options.target_ref
     if not given:
         return given
@@ -333,7 +340,7 @@ def _target(options: RunOptions, faults: list[Fault]) -> str | None:
 
 
 def _not_here(answer: ChangeSource, *, plays: bool) -> Iterator[Fault]:
-    """The agents and keys that are asked and that this host does not have."""
+    """Yield a fault for each agent and key that the run needs and this host does not have."""
     for executor in dict.fromkeys(answer.ways):
         if executor.kind == "agent":
             yield from missing_agent(executor.agent, executor.model, plays=plays)
@@ -342,14 +349,14 @@ def _not_here(answer: ChangeSource, *, plays: bool) -> Iterator[Fault]:
 
 
 def _shown_environments(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:
-    """What --env and --mount name, in this order."""
+    """Return the environments and folders of --env and --mount, in this order."""
     folders = []
     for given in options.env:
         prefix = environment_prefix(given, here)
         if not prefix.is_dir():
             faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}; {AUTO_ADVICE}"))
         try:
-            # As it was given: a link that the repository tracks is gone once it has been followed.
+            # Unresolved: resolving would hide a link that the repository tracks.
             refuse_tracked_folder(here / given.expanduser())
         except DeniedError as error:
             faults.append(Fault("/environment/prefix", error.reason, error.message))
@@ -359,7 +366,7 @@ def _shown_environments(options: RunOptions, repository: str, here: Path, faults
 
 
 def _environment(shown: Environments) -> Environment | None:
-    """As the request has them; None for none."""
+    """Return the environments as fields of the request; None for none."""
     if not shown.folders:
         return None
     first, *others = shown.folders
@@ -368,5 +375,5 @@ def _environment(shown: Environments) -> Environment | None:
 
 
 def environment_prefix(given: Path, here: Path) -> Path:
-    """The absolute form under which an environment is offered and asked for: links resolved, so that both agree."""
+    """Return the absolute path under which an environment is offered and requested, with links resolved so that both agree."""
     return (here / given.expanduser()).resolve()

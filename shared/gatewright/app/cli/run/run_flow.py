@@ -1,7 +1,7 @@
-"""``gatewright run`` from the first check to the closing words: a stack, one run on it, Ctrl-C at any moment.
+"""``gatewright run`` from the first check to the closing lines: a stack, one run on it, Ctrl-C at any moment.
 
-It decides nothing about the run. The first interrupt asks the gatekeeper to abort and waits for the sealed bundle; a
-second one leaves at once. However it ends, the stack that it started is stopped.
+It decides nothing about the run. The first interrupt asks the gatekeeper to abort and waits for the sealed bundle; a second one
+exits immediately. In every case, a stack that it started is stopped.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from gatewright.client.client import Client
 from gatewright.errors import BusError, DeniedError, GatewrightError
 from gatewright.view.run_view import RunView, advance
 
-#: Seconds that an aborted run is given to end and be sealed.
+#: Maximum seconds until an aborted run has ended and is sealed.
 ABORT_PATIENCE = 5.0
 T = TypeVar("T")
-#: Asks people at the terminal while it is open; what it gives is called with the run after each event.
+#: Asks people at the terminal while it is open. It yields a function, which is called with the run after each event.
 AskedPeople = Callable[[Display], contextlib.AbstractAsyncContextManager[Callable[[RunView], None]]]
 
-#: What writing to a pipe without a reader and to a terminal that was closed says.
+#: Errors of writing to a pipe without a reader, and to a closed terminal.
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
 class RunFlow:
-    """One use of ``gatewright run``."""
+    """One execution of ``gatewright run``."""
 
     prepared: Prepared
     session: contextlib.AbstractAsyncContextManager[StackSession]
     display: Display
     json_output: bool
-    #: Looks at the run after each event, and asks the person at the terminal what it waits for.
+    #: Receives the run after each event, and asks the person at the terminal about its requests.
     asked: AskedPeople | None = None
     view: RunView | None = None
     _questions: TerminalQuestions | None = None
@@ -59,7 +59,7 @@ class RunFlow:
     _unread: BrokenPipeError | None = None
 
     async def carry_out(self) -> Exit:
-        """Run it; the exit code. Errors are reported here, in the form that was asked for."""
+        """Run it; return the exit code. Errors are reported here, in the requested form."""
         with self.display:
             work = asyncio.create_task(self._work())
             with self._interrupts(work):
@@ -81,13 +81,13 @@ class RunFlow:
                 self.view = await with_proposal(self.view, session.client)
 
     async def _submit_once(self, session: StackSession) -> str:
-        """The run id. Interrupted, it finds out whether there is a run already: one that was not wanted must not go on."""
+        """Submit and return the run id. An interrupt checks whether the run was accepted: an unwanted run must not continue."""
         submitting = asyncio.create_task(self._submit(session.client, STARTING_PATIENCE))
         done = await self._first(submitting, session)
         if done is not None:
             return await done
         try:
-            # The same idempotency key: this is the run that may have been accepted, and it is aborted at once.
+            # The same idempotency key finds the run that may have been accepted, to abort it immediately.
             async with asyncio.timeout(ABORT_PATIENCE):
                 return await self._submit(session.client, 0.0)
         except (BusError, TimeoutError):
@@ -96,7 +96,7 @@ class RunFlow:
     async def _first(
         self, work: asyncio.Task[T], session: StackSession, patience: float | None = None
     ) -> asyncio.Task[T] | None:
-        """``work`` once it is done; None when it is to be stopped (then it is cancelled) or ``patience`` has run out.
+        """Return ``work`` when it is done; None if it was cancelled by a stop, or if ``patience`` has run out.
 
         Raises the error of a stack that could not be kept alive meanwhile.
         """
@@ -156,7 +156,7 @@ class RunFlow:
                     except OSError as error:
                         if error.errno not in _READER_GONE:
                             raise
-                        # No one reads what comes of it any more (``| head``, a closed terminal): the same as an interrupt.
+                        # The output has no reader any more (``| head``, a closed terminal): the same as an interrupt.
                         self._unread = BrokenPipeError(errno.EPIPE, "the reader is gone")
                         discard_output()
                         self._asked_to_stop.set()
@@ -212,4 +212,4 @@ async def _no_person_asked(_display: Display) -> AsyncIterator[Callable[[RunView
 
 
 class _LeftError(Exception):
-    """Interrupted before there was a run."""
+    """Interrupted before the run began."""

@@ -49,7 +49,7 @@ from gatewright.view.retry import retry_label, retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
-#: How people are asked at the terminal of a run on the stack of a home folder.
+#: Makes the questions at the terminal of a run on the stack of a home folder.
 PlaceAsks = Callable[[CommandContext, Display], AbstractAsyncContextManager[Callable[[RunView], None]]]
 
 
@@ -62,11 +62,14 @@ async def start_run(
     linger: float = 0.0,
     ask: PlaceAsks | None = None,
 ) -> Exit:
-    """Check the options, then carry out the run. The exit code; errors are reported in the form that was asked for.
+    """Check the options, then carry out the run; return the exit code. Errors are reported in the requested form.
 
-    What leaves something open is proposed first; with ``options.yes`` the proposal is run as well. ``ahead`` is the fork
-    server of the first stack, if it was opened already. A stack that this run starts stays for ``linger`` minutes. ``ask``: how
-    the person at the terminal is asked what the run waits for.
+    An incomplete request is completed by a proposal first; with ``options.yes`` the proposal is run as well.
+
+    Args:
+        ahead: fork server of the first stack, if it was started already.
+        linger: idle minutes until a stack that this run starts ends.
+        ask: asks the person at the terminal about the run's requests.
     """
     asked = None if json_output else ask
     once = partial(_run_once, json_output=json_output, verbose=verbose, ahead=ahead, linger=linger, ask=asked)
@@ -100,7 +103,7 @@ async def _run_once(
         prepared = await _ready(options, place, cassette, display.note)
         prepared = prepared if origin is None else with_origin(prepared, origin)
     except GatewrightError as error:
-        # Imported late: a run that can begin proposes nothing.
+        # Imported late: a complete request proposes nothing.
         from gatewright.ecosystems.detection import first_way
 
         offered = RetryOffer.TEST in offers_for(error.reason)
@@ -124,7 +127,7 @@ async def _run_once(
         ahead=ahead,
         owner_rule=_is_at_terminal(),
     )
-    # What plays recorded calls is for this run alone.
+    # A stack that replays recorded calls is for this run alone.
     minutes, announced = linger if cassette is None else 0.0, list[str]()
     session = for_one_run(place.bus, stack, display.note, linger=minutes, announce=announced.append)
     asked = partial(ask, place) if ask is not None and place.bus is None else None
@@ -136,7 +139,7 @@ async def _run_once(
 
 
 def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[str], retry_with: Sequence[str]) -> None:
-    """Why no run began, and the command to retry with, on standard error."""
+    """Print why no run began, and the command to retry with, on standard error."""
     refused = getattr(error, "lines", ())
     for words in refused:
         say(words, stream=sys.stderr)
@@ -154,16 +157,16 @@ def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[
 
 
 async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:
-    """The checked request, on a host that can carry it out. What takes long comes last. Raises GatewrightError."""
+    """Check the request and this host, slow checks last. Raises GatewrightError."""
     plays, local = cassette is not None, place.bus is None
-    # Whether the pm of a system elsewhere can ask a model is for that pm to say.
+    # The pm of a remote system decides itself whether it can ask a model.
     propose = leaves_open(options) and (not local or can_propose(plays=plays))
     follows = AUTO in options.env
     prepared = prepare(options, place.here, on_this_host=local, propose=propose, plays=plays, environment_follows=follows)
     _check_played(cassette, place)
     if local:
         if read(place.home) is None:
-            # The roles of a stack that runs have tried it when they started.
+            # The roles of a running stack have tested it at their start.
             await require_sandbox()
         make_home(place.home)
     if not follows:
@@ -173,7 +176,7 @@ async def _ready(options: RunOptions, place: CommandContext, cassette: Path | No
 
 
 async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandContext) -> None:
-    """Raises EarlyRefusalError where the gates refuse the run whatever an environment holds."""
+    """Raise EarlyRefusalError if the gates refuse the run in any environment."""
     if leaves_open(options):
         return
     # Imported late: only a run whose environment is not made yet needs the gates in this process.
@@ -196,15 +199,15 @@ def _is_at_terminal() -> bool:
 
 
 def _openings(error: GatewrightError) -> tuple[str, ...]:
-    """The options that would open what the gates refused early."""
+    """Return the options that would allow what the gates refused early."""
     return retry_options(getattr(error, "report", None))
 
 
 def _check_played(cassette: Path | None, place: CommandContext) -> None:
-    """Raises MalformedError where there is nothing to play, or a system runs already that could ask models."""
+    """Raise MalformedError if there is nothing to replay, or if a running system could ask models."""
     if cassette is None:
         return
-    # Imported late: only a run that plays needs it.
+    # Imported late: only a run that replays needs it.
     from gatewright.models.cassettes.playback import found_cassettes
 
     found_cassettes(cassette)
@@ -215,9 +218,9 @@ def _playing(cassette: Path | None) -> dict[str, str]:
     return {} if cassette is None else {"GATEWRIGHT_CASSETTE": str(cassette.absolute())}
 
 
-# ``--env auto`` of a run: the option is replaced by environments that were made for the commit that the run starts from.
-# A file of the project's version that only its build would write is provided besides, from git's tags.
-#: The word that stands for an environment to be made; a folder of that name is ``./auto``.
+# ``--env auto`` of a run: the option is replaced by environments that are made for the commit that the run starts from.
+# Version files that only the project's build would write are provided in addition, from git's tags.
+#: The value that requests a new environment; a folder of that name is ``./auto``.
 AUTO = Path("auto")
 
 
@@ -228,9 +231,9 @@ async def with_environment(
     *,
     first: Callable[[], Awaitable[None]] | None = None,
 ) -> RunOptions:
-    """The options with prefixes that exist. ``first`` is awaited before anything is installed, and not where nothing is.
+    """Return the options with existing environments. ``first`` is awaited before anything is installed, only if needed.
 
-    Raises NotPreparedError, MalformedError, GitError; what ``first`` raises.
+    Raises NotPreparedError, MalformedError, GitError, and as ``first`` does.
     """
     if AUTO not in options.env:
         return options
@@ -255,8 +258,8 @@ async def environments_for(
     *,
     first: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[Path, ...]:
-    """The prefixes for ``commands`` on what ``ref`` names in the repository ``top``."""
-    # Imported late: no other run pays for it.
+    """Return the environments for ``commands`` at ``ref`` of the repository ``top``."""
+    # Imported late: no other run needs it.
     from gatewright.app.environments.baseline_tree import baseline_tree
     from gatewright.app.environments.plan import Installer
     from gatewright.app.environments.prepare import prepare_environments

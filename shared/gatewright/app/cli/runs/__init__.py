@@ -1,1 +1,1 @@
-"""Commands that look at runs: where they are read from and how they are told."""
+"""Commands that display runs: the sources of runs, and their formats."""

@@ -1,4 +1,4 @@
-"""Runs as the ledger has them, with what they wait for and who has their tasks in hand."""
+"""Runs of the ledger, with their waits and the processes that claim their tasks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.view.run_view import RunView, view_of
 from gatewright.view.stages import view_with_stages
 
-#: Runs that are read at the same time, and that are looked for by the beginning of their ids.
+#: Maximum runs that are read concurrently, and that a search by a beginning of an id returns.
 _AT_ONCE = 8
 _SOME = 50
-#: Open runs that are asked for at once; all are read.
+#: Open runs per request; all are read.
 _OPEN_RUNS = 200
 
 
 class LedgerSource:
-    """Runs as the ledger has them; ``home`` is the folder of the system where it runs on this host."""
+    """Runs of the ledger. ``home``: home folder of the local system, if any."""
 
     def __init__(self, client: Client, home: Path | None = None) -> None:
         self._client = client
@@ -37,14 +37,14 @@ class LedgerSource:
         except UnavailableError as error:
             if error.reason not in UNANSWERED:
                 raise
-            # Without a gatekeeper nothing but the ledger itself can be asked.
+            # Without a gatekeeper only the ledger itself can be read.
             newest_first = [run.run_id for run in reversed(await self._client.runs())]
             run_ids, more = _page(newest_first, limit, before)
             return RunPage(await self._views(run_ids), more)
         return RunPage(await self._views(run.run_id for run in listed.runs), listed.more, claims_of(listed))
 
     async def open_runs(self) -> RunPage:
-        """Every run that has not ended, however old, the newest first."""
+        """Return every open run, however old, newest first."""
         views: list[RunView] = []
         silent: dict[str, str] = {}
         moved: dict[str, MovedTarget] = {}
@@ -75,7 +75,7 @@ class LedgerSource:
         return tuple(run.run_id for run in listed.runs)
 
     async def _views(self, run_ids: Iterable[str]) -> tuple[RunView, ...]:
-        """Each run as it stands; one whose history cannot be read is passed over."""
+        """Return the view of each run; runs with an unreadable history are skipped."""
         places = asyncio.Semaphore(_AT_ONCE)
 
         async def read(run_id: str) -> RunView | None:
@@ -105,11 +105,11 @@ class LedgerSource:
         try:
             return claims_of(await self._client.list_runs(limit=1, prefix=run_id))
         except GatewrightError:
-            return ToldClaims()  # an extra: the ledger says where the run stands
+            return ToldClaims()  # optional: the ledger has the state of the run
 
 
 def _page(newest_first: Sequence[str], limit: int, before: str | None) -> tuple[Sequence[str], bool]:
-    """The runs of one page, and whether there are older ones. Raises MalformedError (``run_unknown``)."""
+    """Return the runs of one page, and whether there are older ones. Raises MalformedError (``run_unknown``)."""
     if before is not None:
         if before not in newest_first:
             raise unknown_run(before)

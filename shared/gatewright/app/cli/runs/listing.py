@@ -1,4 +1,4 @@
-"""Runs in a list and one run in detail, for programs and for people. Pure."""
+"""Runs as a list, and one run in detail, for programs and for people. Pure."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from gatewright.view.sentences import consulted_words, consulting_roles, proof_l
 from gatewright.view.stages import PAGE_WIDTH, stage_text, title_lines
 from gatewright.work_documents.candidates import HEADINGS, CandidateRow, cells_of, rows_of
 
-#: How much of a request is shown in a list without a terminal.
+#: Maximum characters of a request in a list without a terminal.
 _REQUEST_WIDTH = 60
-#: Characters of the shortest beginning of a run id; columns from which on ids are whole.
+#: Minimum characters of an abbreviated run id; minimum columns for full ids.
 _LEAST_ID = 12
 FULL_WIDTH = 100
-#: How much of what an agent says of its work is shown beside it.
+#: Maximum characters of an agent's own description of its work.
 _SUMMARY_WIDTH = 100
 
 
 class RunEntry(msgspec.Struct, frozen=True):
-    """One entry of ``runs --json``. ``silent_since``: from when on claims of what is in hand are missing.
+    """One entry of ``runs --json``. ``silent_since``: time since which claims of dispatched tasks are missing.
 
-    ``in_hand``: the tasks that were given out and not answered: since when, and which process claims each, as on the board.
+    ``in_hand``: dispatched tasks without an answer, with their times and the processes that claim them, as on the board.
     """
 
     run_id: str
@@ -55,7 +55,7 @@ class RunEntry(msgspec.Struct, frozen=True):
 
 
 class TaskEntry(msgspec.Struct, frozen=True):
-    """``agent`` is who did it, as far as the task's own result says; ``asked`` is the coding agent or model, if one was."""
+    """``agent``: who made the change, by the task's own result. ``asked``: the coding agent or model of the task, if any."""
 
     task_id: str
     role: str
@@ -63,7 +63,7 @@ class TaskEntry(msgspec.Struct, frozen=True):
     attempt: int
     agent: str | None
     asked: str | None = None
-    #: The pool whose processes do it.
+    #: The pool of its processes.
     pool: str = DEFAULT_POOL
 
 
@@ -81,7 +81,7 @@ class RunDetails(msgspec.Struct, frozen=True):
 
 
 def run_entry(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
-    """``claims``: what was heard of the tasks of this run, among others."""
+    """Build an entry. ``claims``: claims of tasks, of this run and others."""
     run, heard = view.run, claims or ToldClaims()
     return RunEntry(
         run_id=run.run_id,
@@ -103,7 +103,7 @@ def run_entry(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
 def run_details(
     view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
 ) -> RunDetails:
-    """One run for programs. ``now`` is when it is looked at, by default its last event; ``claims`` as in ``run_entry``."""
+    """Describe one run for programs. ``now``: by default its last event. ``claims``: as in ``run_entry``."""
     tasks = tuple(
         TaskEntry(
             task_id=task.task_id,
@@ -122,7 +122,7 @@ def run_details(
 
 
 def run_table(entries: Sequence[RunEntry], width: int | None = None) -> list[str]:
-    """The list for people: in ``width`` columns of a terminal, or with every column whole where that is None."""
+    """Format the list within ``width`` columns of a terminal; with None every column is complete."""
     if not entries:
         return ["no runs yet; start one with `gatewright run`"]
     states = [printable(_state_words(entry)) for entry in entries]
@@ -147,7 +147,7 @@ def run_table(entries: Sequence[RunEntry], width: int | None = None) -> list[str
 
 
 def table_lines(rows: Sequence[Sequence[str]], last: Sequence[str], width: int | None) -> list[str]:
-    """Aligned columns, then a ``last`` one that gets the room that ``width`` leaves."""
+    """Format aligned columns, then a ``last`` one that fills the remaining ``width``."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = max(len("REQUEST"), (width or sum(widths) + 2 * len(widths) + _REQUEST_WIDTH) - sum(widths) - 2 * len(widths))
     lines = ["  ".join(f"{cell:<{size}}" for cell, size in zip(row, widths, strict=True)) for row in rows]
@@ -155,13 +155,13 @@ def table_lines(rows: Sequence[Sequence[str]], last: Sequence[str], width: int |
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
-    """The beginnings of ``ids``, as long as it takes to tell them apart, and at least ``run-`` with eight digits."""
+    """Abbreviate ``ids`` as far as they stay unique, to at least ``run-`` with eight digits."""
     length = next(n for n in range(_LEAST_ID, 99) if len({each[:n] for each in ids}) == len(set(ids)))
     return [each[:length] for each in ids]
 
 
 def _state_words(entry: RunEntry) -> str:
-    """The reason of a failure, else the state, and from when on nothing has been heard of what is in hand."""
+    """Format the reason of a failure, or else the state, and the time since which claims are missing."""
     words = entry.failure.code if entry.failure else stage_name(entry.state)
     return words if entry.silent_since is None else f"{words}, silent since {moment(entry.silent_since).astimezone():%H:%M:%S}"
 
@@ -175,7 +175,7 @@ def run_story(
     verbose: bool = False,
     width: int | None = None,
 ) -> list[str]:
-    """One run for people: its stages and the closing words, or every task and gate where it is ``verbose``."""
+    """Format one run: its stages and closing lines, or with ``verbose`` every task and gate."""
     lines = [*title_lines(view.run, width or PAGE_WIDTH), ""]
     lines += _every_detail(view, now) if verbose else []
     lines += [stage_text(stage, width) for stage in view.stages]
@@ -233,7 +233,7 @@ def _at_work(task: TaskInHand) -> str:
 
 
 def asked_words(task: RunTask) -> str:
-    """Which coding agent or model a worker's task asks for; empty where the change is made in another way."""
+    """Return the coding agent or model of a worker's task; empty for other makers."""
     executor = task.contract.executor if task.contract is not None and task.role == "worker" else None
     if executor is None or not EXECUTOR_KINDS[executor.kind].asked_anew:
         return ""
@@ -241,7 +241,7 @@ def asked_words(task: RunTask) -> str:
 
 
 def maker_words(task: RunTask) -> str:
-    """What was asked for the change, and what its worker says of that: with which version, and in whose words."""
+    """Format the requested maker, and its version and remarks by the worker's own report."""
     asked = asked_words(task)
     if not asked:
         return ""
@@ -251,7 +251,7 @@ def maker_words(task: RunTask) -> str:
 
 
 def candidate_lines(view: RunView) -> list[str]:
-    """The candidates of a run as a table, with the reason of the choice; nothing where there is only one change."""
+    """Format the candidates of a run as a table, with the reason of the choice; empty for a single change."""
     rows = rows_of(view.run, view.gates)
     if not rows:
         return []

@@ -1,6 +1,6 @@
-"""The end of a run: the document for programs, the closing words for people, and the output of its commands.
+"""The end of a run: the document for programs, the closing lines for people, and the output of its commands.
 
-The output is the repository's own: it is cut, and every character that does not simply print is written as an escape.
+The output comes from the repository. It is cut, and every unprintable character is escaped.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from gatewright.view.safe_text import hang, printable
 from gatewright.view.stages import MARGIN
 from gatewright.work_documents.remarks import RunRemark, run_remarks
 
-#: Changed files that are listed.
+#: Maximum changed files to list.
 MOST_FILES = 10
-#: Lines of one stream that are shown unasked, and characters of one line.
+#: Maximum lines of a stream that are shown by default, and characters of a line.
 TAIL_LINES = 20
 _WIDTH = 200
-#: Streams that are shown unasked: those of the first commands that failed.
+#: Maximum streams that are shown by default: those of the first commands that failed.
 _MOST_STREAMS = 4
-#: Bytes that are looked at for the last lines.
+#: Bytes to read for the last lines.
 _TAIL_BYTES = 64 << 10
 _COLOUR = re.compile("\x1b\\[[0-9;]{0,40}m")  # noqa: TID251 - linear: bounded, and one character begins it
 Fetch = Callable[[str], Awaitable[bytes]]
-# Modules that commands missed in packages of the repository, and that git has no file for: made by a build, mostly.
-#: What Python says of a module that a package of the repository should have.
+# Modules that commands missed in packages of the repository, and that git does not track: mostly made by a build.
+#: Python's message about a module that a package of the repository should have.
 _MISSED = re.compile(r"No module named '([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,99}){1,9})'")  # noqa: TID251 - linear: each part is bounded
 _ROOTS = ("src", "", "lib")
 
 
 class FailureResult(msgspec.Struct, frozen=True):
-    """Why a run did not succeed; ``family`` is what the code is about (docs/reasons.md), and makes the exit code."""
+    """Why a run did not succeed. ``family``: family of the code (docs/reasons.md), which decides the exit code."""
 
     code: str
     message: str
@@ -56,10 +56,10 @@ class FailureResult(msgspec.Struct, frozen=True):
 
 
 class RunResult(msgspec.Struct, frozen=True):
-    """The last line of ``run --json``. ``status`` is SUCCESS, FAILED, ABORTED or RUNNING; ERROR where no run came to be.
+    """The last line of ``run --json``. ``status``: SUCCESS, FAILED, ABORTED or RUNNING; ERROR if no run began.
 
-    ``retry_with`` are options to add to the same command. They open what was refused, where its reason offers that.
-    ``remarks`` block nothing.
+    ``retry_with``: options to add to the same command, which allow what was refused, if its reason offers that. ``remarks``
+    block nothing.
     """
 
     run_id: str | None
@@ -75,7 +75,7 @@ class RunResult(msgspec.Struct, frozen=True):
 
 
 def result_of(view: RunView) -> RunResult:
-    """The result of a run as it stands; ``branch`` without ``refs/heads/``, ``tree`` the landed or last composed one."""
+    """Return the result of a run so far. ``branch`` is without ``refs/heads/``; ``tree`` is the landed or last composed one."""
     run = view.run
     landed = run.landed
     tree = landed.tree if landed else run.candidate.tree if run.candidate else None
@@ -94,7 +94,7 @@ def result_of(view: RunView) -> RunResult:
 
 
 def _retry_with(view: RunView) -> tuple[str, ...]:
-    """The options to add to the same command, as far as the reason of the failure offers any (``reasons.retries``)."""
+    """Return the options to add to the same command, if the failure's reason offers any (``reasons.retries``)."""
     offers = offers_for(view.run.failure.code) if view.run.failure is not None else frozenset()
     if RetryOffer.PROPOSAL in offers and view.proposed:
         return view.proposed
@@ -104,13 +104,13 @@ def _retry_with(view: RunView) -> tuple[str, ...]:
 
 
 def failure_of(past: FollowedRun) -> FailureResult | None:
-    """Why a run did not succeed; None where it did, or goes on."""
+    """Return why a run did not succeed; None if it did, or is open."""
     failure, family = past.run.failure, past.failure_family
     return FailureResult(failure.code, failure.message, family) if failure is not None and family is not None else None
 
 
 def refused_result(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> RunResult:
-    """The result of a run that never came to be; the message tells every fault."""
+    """Return the result of a run that never began; its message lists every fault."""
     faults = error.faults if isinstance(error, MalformedError) else ()
     message = "; ".join((error.message, *(f"{fault.pointer}: {fault.message}" for fault in faults)))
     failure = FailureResult(error.reason, message, error.family)
@@ -118,10 +118,13 @@ def refused_result(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> 
 
 
 def closing_words(view: RunView, command: Sequence[str] = (), *, evidence: str = "", width: int | None = None) -> list[str]:
-    """What follows the stages of a run: the changed files, the verdict, one next step and where the evidence is.
+    """Format the closing lines of a run: changed files, verdict, one next step and the evidence.
 
-    ``command`` is the one that began the run, where it is known; ``evidence`` the one that leads to the evidence.
-    Prose is broken at ``width``; commands to paste and output stay on their lines.
+    Prose is wrapped at ``width``. Commands to paste and output keep their lines.
+
+    Args:
+        command: the one that started the run, where known.
+        evidence: the one that shows the evidence.
     """
     result, run = result_of(view), view.run
     words = change_lines(view.changes)
@@ -140,7 +143,7 @@ def closing_words(view: RunView, command: Sequence[str] = (), *, evidence: str =
 
 
 def change_lines(changes: Sequence[FileChange]) -> list[str]:
-    """The first changed files with their added and removed lines."""
+    """Format the first changed files with their added and removed lines."""
     margin, width = " " * MARGIN, max((len(each.name) for each in changes[:MOST_FILES]), default=0)
     lines = [
         f"{margin}{each.name:<{width}}  {'' if each.added is None else f'+{each.added} -{each.removed}'}".rstrip()
@@ -151,7 +154,7 @@ def change_lines(changes: Sequence[FileChange]) -> list[str]:
 
 
 def _verdict_words(view: RunView, result: RunResult) -> str:
-    """``Landed in 2.5 s, 1,200 tokens, 0.04 USD.``"""
+    """Format the verdict: ``Landed in 2.5 s, 1,200 tokens, 0.04 USD.``"""
     spent = spending_of(view.run)
     amounts = ((spent.tokens, "tokens"), (round(spent.cost_usd, 4), "USD"))
     used = [amount_words(amount, unit, least=bool(spent.least)) for amount, unit in amounts if amount]
@@ -166,7 +169,7 @@ def _verdict_words(view: RunView, result: RunResult) -> str:
 
 
 def _failure_details(view: RunView, failure: FailureResult) -> list[str]:
-    """The output of what failed, and files that the commands missed."""
+    """Format the output of failed commands, and the files that they missed."""
     words = [line for tail in view.tails for line in tail_lines(tail)]
     for path in view.unprovided if RetryOffer.PROVIDE in offers_for(failure.code) else ():
         place = printable(path)
@@ -182,7 +185,7 @@ def _next_step(view: RunView, result: RunResult, command: Sequence[str]) -> str 
         return f"{retry_label(result.retry_with)}: {again}"
     if result.failure is not None:
         advice = advice_for(result.failure.code, run.run_id)
-        # A failure of this host comes with its advice.
+        # A failure of this host has advice.
         return f"Advice:   {advice}" if advice and advice not in result.failure.message else None
     if not run.ended:
         return f"Next:     gatewright watch {run.run_id}"
@@ -198,7 +201,7 @@ def _next_step(view: RunView, result: RunResult, command: Sequence[str]) -> str 
 
 @dataclass(frozen=True, slots=True)
 class OutputStream:
-    """One stream of one command: ``title`` for people, the artifact's URI, and where a bundle keeps it, if it does."""
+    """One stream of one command: ``title`` for people, the artifact's URI, and its path in a bundle, if it has one."""
 
     title: str
     uri: str
@@ -207,12 +210,12 @@ class OutputStream:
 
 
 def streams_of(run: Run) -> tuple[OutputStream, ...]:
-    """Every stream of every command of the run that printed anything: the workers', then the tests'."""
+    """Return every stream with output of every command: those of the workers, then those of the tests."""
     return (*_executor_streams(run), *_test_streams(run))
 
 
 async def with_details(view: RunView, fetch: Fetch | None) -> RunView:
-    """The view with the changed files and, of a failed run, the last lines of what failed. What cannot be read is left out."""
+    """Return the view with changed files and, for a failed run, the last lines of failed commands, as far as readable."""
     if not view.run.ended:
         return view
     view = replace(view, changes=await asyncio.to_thread(_changes_of, view))
@@ -235,12 +238,12 @@ async def with_details(view: RunView, fetch: Fetch | None) -> RunView:
 
 
 def _changes_of(view: RunView) -> tuple[FileChange, ...]:
-    """The files of the candidate: with their lines where the bundle lies on this host, else as the workers name them."""
+    """Return the files of the candidate, with line counts from a local bundle, else by the workers' reports."""
     if view.run.candidate is None:
         return ()
     patch = _from_bundle(Path(view.bundle) / layout.PATCH, None) if view.bundle else None
     if patch is not None:
-        # Imported late: only a run that has ended shows its change.
+        # Imported late: only an ended run displays its change.
         from gatewright.app.report.patch import split_patch
 
         return tuple(FileChange(printable(each.name), each.added, each.removed) for each in split_patch(patch))
@@ -249,9 +252,9 @@ def _changes_of(view: RunView) -> tuple[FileChange, ...]:
 
 
 async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, *, last: int | None = None) -> bytes | None:
-    """The bytes of a stream (with ``last`` those at its end) from the bundle if it lies on this host, else by ``fetch``.
+    """Return the bytes of a stream from a local bundle, else by ``fetch``; None without either.
 
-    None when there is neither. Raises GatewrightError as ``fetch`` does.
+    ``last``: only this many bytes at its end. Raises GatewrightError as ``fetch`` does.
     """
     if view.bundle and stream.place and (found := _from_bundle(Path(view.bundle) / stream.place, last)) is not None:
         return found
@@ -262,13 +265,13 @@ async def read_stream(stream: OutputStream, view: RunView, fetch: Fetch | None, 
 
 
 def shown_lines(data: bytes) -> Iterator[str]:
-    """The lines of an output as a terminal may be given them: without colours, and a line that was drawn over as it ended."""
+    """Yield the lines of an output for a terminal: without colours; an overwritten line has its final text."""
     for line in _COLOUR.sub("", data.decode("utf-8", "replace").removesuffix("\n")).split("\n"):
         yield printable(line.rstrip("\r").rpartition("\r")[2].expandtabs())
 
 
 def tail_lines(tail: OutputTail) -> list[str]:
-    """A tail for people."""
+    """Format a tail."""
     return [f"  output    {tail.title}", *(["  │ ..."] if tail.cut else []), *(f"  │ {line}" for line in tail.lines)]
 
 
@@ -291,7 +294,7 @@ def _from_bundle(file: Path, last: int | None) -> bytes | None:
 
 
 def _test_streams(run: Run) -> Iterator[OutputStream]:
-    """Of the last test report; where there are candidates and none is chosen, of that of each."""
+    """Yield the streams of the last test report; with candidates and no choice yet, of each candidate's."""
     if run.tests is not None:
         yield from _streams_of_report(run.tests, "")
         return
@@ -329,18 +332,18 @@ def _executor_streams(run: Run) -> Iterator[OutputStream]:
 
 
 def missed_modules(tails: Sequence[OutputTail]) -> tuple[str, ...]:
-    """Modules inside of packages that were asked for in vain, each once."""
+    """Return the modules inside of packages that could not be imported, each once."""
     return tuple(dict.fromkeys(found[1] for tail in tails for line in tail.lines for found in _MISSED.finditer(line)))
 
 
 def unprovided_files(repository: str, modules: Sequence[str]) -> tuple[str, ...]:
-    """The places of such ``modules`` in packages of ``repository``, a folder of this host, where git tracks nothing. Blocks."""
+    """Return the paths of ``modules`` in packages of the local ``repository`` where git tracks no file. Blocks."""
     top = Path(repository)
     return tuple(_places(top, modules)) if top.is_absolute() and top.is_dir() else ()
 
 
 def provide_options(repository: str, places: Sequence[str]) -> tuple[str, ...]:
-    """The options that provide those of ``places`` that the checkout ``repository`` has. Blocks."""
+    """Return the options that provide those of ``places`` that exist in the checkout ``repository``. Blocks."""
     return tuple(word for place in places if (Path(repository) / place).is_file() for word in ("--provide", place))
 
 

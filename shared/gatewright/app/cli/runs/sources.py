@@ -1,6 +1,6 @@
-"""Where past and present runs are read from: the ledger when there is a bus, else the bundles in the home folder.
+"""Sources of past and present runs: the ledger if there is a bus, else the bundles in the home folder.
 
-Who looks at bundles alone loads nothing of a bus: the ledger's side is in ``ledger_source``.
+A command that reads only bundles imports nothing of a bus: ``ledger_source`` has the ledger's side.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gatewright.view.stages import view_with_stages
 if TYPE_CHECKING:
     from gatewright.app.cli.runs.waits import Wait
 
-#: Runs that are named of those which a beginning of an id may mean.
+#: Maximum runs to list when a beginning of an id is ambiguous.
 _SHOWN = 5
 _LONGEST_LINE = 16 << 20
-#: A whole run id, as the gatekeeper makes them.
+#: A full run id, as the gatekeeper makes it.
 WHOLE_ID = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 RUNS_FOLDER = "runs"
@@ -44,7 +44,7 @@ class _First(msgspec.Struct):
 
 
 class RunPage(NamedTuple):
-    """``views``: the newest first. ``more``: whether there are older ones. ``claims``: what was heard of their tasks."""
+    """A page of runs. ``views``: newest first. ``more``: there are older ones. ``claims``: claims of their tasks."""
 
     views: tuple[RunView, ...]
     more: bool
@@ -52,7 +52,7 @@ class RunPage(NamedTuple):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs themselves."""
+        """Return the runs themselves."""
         return tuple(view.run for view in self.views)
 
 
@@ -60,33 +60,33 @@ class RunSource(Protocol):
     """Read-only access to runs."""
 
     async def page(self, limit: int, before: str | None) -> RunPage:
-        """The newest runs, or the newest of those before a run. Raises MalformedError (``run_unknown``) for an unknown one."""
+        """Return the newest runs, or the newest ones before a run. Raises MalformedError (``run_unknown``)."""
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
-        """The ids of some runs that begin so, the newest first; enough to see whether there is one, or more."""
+        """Return some run ids with this beginning, newest first; enough to see whether there is none, one, or more."""
 
     async def view(self, run_id: str) -> RunView:
-        """One run. Raises MalformedError (code ``run_unknown``)."""
+        """Return one run. Raises MalformedError (code ``run_unknown``)."""
 
     async def output(self, uri: str) -> bytes:
-        """What a command of a run printed, by its URI, where it lies in no bundle on this host. Raises GatewrightError."""
+        """Return a command's output by its URI, if no local bundle has it. Raises GatewrightError."""
 
     async def waits(self, view: RunView) -> tuple[Wait, ...]:
-        """What the run waits for now, as far as that can be seen."""
+        """Return the current waits of the run, as far as visible."""
 
     async def system_waits(self) -> tuple[Wait, ...]:
-        """What every open run waits for now, as far as that can be seen."""
+        """Return the current waits of every open run, as far as visible."""
 
     async def claims(self, run_id: str) -> ToldClaims:
-        """What the gatekeeper has heard of the tasks of a run, where this identity may ask it; else nothing."""
+        """Return the gatekeeper's claims of a run's tasks; none if this identity may not ask it."""
 
 
-#: By how much the clock of the events and that of the disk may differ.
+#: Maximum difference between the clock of the events and that of the disk.
 _CLOCK_SECONDS = 1.0
 
 
 class BundleSource:
-    """Runs as their bundles on this host tell them. Reads events only; whether they are genuine is for ``verify``."""
+    """Runs as recorded in local bundles. Reads events only; ``verify`` checks whether they are genuine."""
 
     def __init__(self, home: Path, warn: Callable[[str], None], folder: str = RUNS_FOLDER) -> None:
         self._folder = home / folder
@@ -95,7 +95,7 @@ class BundleSource:
     async def page(self, limit: int, before: str | None) -> RunPage:
         folders = self._newest_first()
         if before is not None and not any(folder.name == before for folder in folders):
-            raise unknown_run(before)  # else the rest of them is what is older
+            raise unknown_run(before)  # else the remaining bundles are the older ones
         found: list[RunView] = []
         for folder in folders:
             if len(found) == limit:
@@ -112,13 +112,14 @@ class BundleSource:
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
         if Path(prefix).name != prefix:
-            return ()  # a path names no run here
+            return ()  # a path is not a run id here
         return tuple(folder.name for folder in self._newest_first(prefix))
 
     def _newest_first(self, prefix: str = "") -> Iterator[Path]:
-        """By when each run was begun, which is the first thing that is written of it, and never later than the last.
+        """Yield bundles by the start time of their runs, newest first.
 
-        So those that were written last are opened first, and of a long history no more than are asked for.
+        The first event is written first, so a run started no later than its bundle was last written. So the bundles that were
+        written last are opened first, and of a long history no more than necessary.
         """
         written = sorted(
             ((_changed_at(events), events.parent) for events in self._folder.glob(f"{glob.escape(prefix)}*/{EVENTS_FILE}")),
@@ -143,18 +144,18 @@ class BundleSource:
     async def output(self, uri: str) -> bytes:
         raise UnavailableError(f"{uri} is in no bundle here, and no system runs that may have it", code="artifact_unavailable")
 
-    async def waits(self, view: RunView) -> tuple[Wait, ...]:  # noqa: ARG002 - no system runs, and nothing goes on
+    async def waits(self, view: RunView) -> tuple[Wait, ...]:  # noqa: ARG002 - no system runs, and no run continues
         return ()
 
     async def system_waits(self) -> tuple[Wait, ...]:
         return ()
 
-    async def claims(self, run_id: str) -> ToldClaims:  # noqa: ARG002 - no process has it
+    async def claims(self, run_id: str) -> ToldClaims:  # noqa: ARG002 - no process has a task
         return ToldClaims()
 
 
 def read_events(path: Path) -> list[OrchestratorEvent]:
-    """The events of a bundle; a last line that was cut off by a crash is left out. Raises MalformedError."""
+    """Read the events of a bundle, without a last line that a crash cut off. Raises MalformedError."""
     try:
         whole, _, _ = path.read_bytes().rpartition(b"\n")
     except OSError as error:
@@ -163,7 +164,7 @@ def read_events(path: Path) -> list[OrchestratorEvent]:
 
 
 async def find_run(source: RunSource, wanted: str | None) -> str:
-    """The id that ``wanted`` means: an id, the unambiguous beginning of one, or None for the newest run.
+    """Return the id of ``wanted``: an id, the unambiguous beginning of one, or None for the newest run.
 
     Raises MalformedError (codes ``run_unknown``, ``run_ambiguous``).
     """
@@ -173,7 +174,7 @@ async def find_run(source: RunSource, wanted: str | None) -> str:
             raise MalformedError("there are no runs yet", code="run_unknown")
         return newest.runs[0].run_id
     if WHOLE_ID.fullmatch(wanted):
-        return wanted  # it is found, or not, by who reads it
+        return wanted  # the reader checks whether it exists
     matching = await source.beginning(wanted) or await source.beginning(f"run-{wanted}")
     if wanted in matching:
         return wanted
@@ -185,19 +186,19 @@ async def find_run(source: RunSource, wanted: str | None) -> str:
 
 
 def run_of(given: str | None) -> str | None:
-    """What of ``given`` says which run: the end of an address of a store, else all of it. Raises StoreError."""
+    """Return the run of ``given``: the end of a store address, else all of it. Raises StoreError."""
     return parse_run(given)[1] if given is not None and is_address(given) else given
 
 
 def _begun_at(folder: Path) -> float:
-    """The time of a run's first event, in seconds since 1970; of one that cannot be read, 0."""
+    """Return the time of a run's first event, in seconds since 1970; 0 if it is unreadable."""
     with contextlib.suppress(OSError, ValueError), (folder / EVENTS_FILE).open("rb") as file:
         return datetime.fromisoformat(read_json(file.readline(_LONGEST_LINE), _First).ts).timestamp()
     return 0.0
 
 
 def _changed_at(events: Path) -> float:
-    """When a file was last written, in seconds since 1970; 0 for one that has just gone."""
+    """Return when a file was last written, in seconds since 1970; 0 if it has just been deleted."""
     with contextlib.suppress(OSError):
         return events.stat().st_mtime
     return 0.0
@@ -208,7 +209,7 @@ def unknown_run(run_id: str) -> MalformedError:
 
 
 def _check_place(run: Run, bundle: Path) -> None:
-    """Raises MalformedError (``other_run``) for the events of one run in the folder of another."""
+    """Raise MalformedError (``other_run``) if the folder of a run has the events of another run."""
     if run.run_id != bundle.name:
         raise MalformedError(
             f"{bundle} holds the events of {run.run_id}, not of the run that it is called by", code="other_run"
@@ -216,7 +217,7 @@ def _check_place(run: Run, bundle: Path) -> None:
 
 
 def existing(view: RunView | None, run_id: str) -> RunView:
-    """Raises MalformedError (``run_unknown``) where there is none."""
+    """Return the view. Raises MalformedError (``run_unknown``) if it is None."""
     if view is None:
         raise unknown_run(run_id)
     return view

@@ -1,7 +1,7 @@
-"""What an open run waits for, and since when: the paths of others, a queue, a process, room on the disk.
+"""Current waits of an open run, and their start: locked paths, a queue, a process, disk space.
 
-The ledger tells of paths. The queues and the disk are looked at where this command may: with an operator's identity, and on the
-host of the system. What it may not see it does not guess.
+The ledger has the locked paths. Queues need an operator's identity, and the disk is checked on the host of the system. What
+this command may not see is omitted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gatewright.view.safe_text import printable
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """One entry of ``waits``. ``kind`` is stable, ``since`` is RFC 3339, ``detail`` is for people and says what to do."""
+    """One entry of ``waits``. ``kind`` is stable. ``since`` is RFC 3339. ``detail``: text for people, with advice."""
 
     kind: Literal["approval", "agent_question", "locks", "queue_paused", "no_process", "disk_full", "no_bus"]
     since: str
@@ -37,7 +37,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class WaitNotice(msgspec.Struct, frozen=True):
-    """The line of ``run --json`` and ``watch --json`` that says what the run waits for now; empty once it goes on."""
+    """The line of ``run --json`` and ``watch --json`` with the current waits of the run; empty once it continues."""
 
     run_id: str
     waits: tuple[Wait, ...]
@@ -45,13 +45,13 @@ class WaitNotice(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class WaitFinder:
-    """Looks at the system that ``bus`` leads to; ``home`` is its folder where it runs on this host, else None."""
+    """Checks the system of ``bus``. ``home``: home folder of the local system, else None."""
 
     bus: Bus
     home: Path | None
 
     async def waits_of(self, view: RunView) -> tuple[Wait, ...]:
-        """All that keeps the run from going on now, as far as can be seen; nothing for one that has ended."""
+        """Return all current waits of the run, as far as visible; none for an ended run."""
         if view.run.ended:
             return ()
         if isinstance(self.bus, JetStreamBus) and (since := self.bus.connection.away_since):
@@ -64,7 +64,7 @@ class WaitFinder:
         )
 
     async def system_waits(self) -> tuple[Wait, ...]:
-        """What keeps every open run from going on, seen now: no room on this host's disk."""
+        """Return the current waits of every open run: a full disk of this host."""
         return await asyncio.to_thread(self._disk_waits, timestamp(datetime.now(UTC)))
 
     async def _queue_waits(self, view: RunView) -> tuple[Wait, ...]:
@@ -76,7 +76,7 @@ class WaitFinder:
         try:
             states = await asyncio.gather(*(state_of(self.bus.connection, queue) for queue in queues))
         except BusError:
-            return ()  # an extra: a bus that does not answer is told of by what needs it
+            return ()  # optional: the caller that needs the bus reports its failure
         return queue_waits([state for state in states if state is not None], datetime.now(UTC))
 
     def _disk_waits(self, since: str) -> tuple[Wait, ...]:
@@ -90,9 +90,9 @@ class WaitFinder:
 
 
 def queue_waits(states: Sequence[QueueState], now: datetime) -> tuple[Wait, ...]:
-    """What keeps messages of these queues waiting: a pause, or that no process asks for them and none has one in hand. Pure."""
+    """Return waits for paused queues, and for queues that no process serves. Pure."""
     waiting = [state for state in states if state.depth.waiting]
-    # A role's process asks all classes of its pool for work at once: one open request shows that there is one.
+    # A process of a role requests work of all classes of its pool together, so one open request proves that it runs.
     served = {_pool(state) for state in states if state.depth.pulls or state.depth.in_hand}
     unserved = (state for state in waiting if state.paused_until is None and _pool(state) not in served)
     return (
@@ -102,7 +102,7 @@ def queue_waits(states: Sequence[QueueState], now: datetime) -> tuple[Wait, ...]
 
 
 def wait_lines(waits: Sequence[Wait]) -> list[str]:
-    """The waits for people."""
+    """Format the waits."""
     return [f"waits since {moment(wait.since).astimezone():%H:%M:%S}: {printable(wait.detail)}" for wait in waits]
 
 
@@ -123,7 +123,7 @@ def _approval_waits(view: RunView) -> tuple[Wait, ...]:
 
 
 def _agent_waits(view: RunView) -> Iterator[Wait]:
-    """The turn of an agent that has asked people for leave; the rest of the run goes on."""
+    """Yield waits for people's answers to an agent's permission requests; the rest of the run continues."""
     for asked in pending(view.run):
         request = asked.request
         if request.question is not None:
@@ -162,7 +162,7 @@ def _pool(state: QueueState) -> tuple[str, str]:
 
 
 def _queue_words(state: QueueState) -> str:
-    """The role of a queue as ``queue resume`` wants it, with its pool."""
+    """Format the role of a queue with its pool, as ``queue resume`` parses it."""
     queue = state.depth.queue
     pool = queue.durable.removeprefix(f"{queue.owner}-").rpartition("-")[0]
     return queue.owner if pool in ("", "default") else f"{queue.owner} --pool {pool}"
