@@ -1,4 +1,4 @@
-"""Hooks of the site: its list of decisions, anchors as GitHub makes them, and links to files of the repository beside `docs`.
+"""Hooks of the site: navigation by the index, anchors as GitHub makes them, and links to files of the repository.
 
 `tests/docs` checks every link of the pages. The site has the folder `docs` alone, so a link that leads out of it becomes the
 path of the file.
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+([^)#\s]*)[^)]*\)")
+PAGE = re.compile(r"\]\(((?:adr/)?[\w-]+\.md)\)")
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
@@ -19,8 +20,10 @@ def github_anchor(heading: str, _separator: str) -> str:
 
 
 def on_config(config: Any) -> Any:
-    decisions = sorted(page.name for page in Path(config["docs_dir"], "adr").glob("*.md"))
-    config["nav"].append({"Decisions": [f"adr/{name}" for name in decisions]})
+    """Add each section of the index with the pages that it links to, in order."""
+    index = Path(config["docs_dir"], "README.md").read_text("utf-8")
+    for section in index.split("\n## ")[1:]:
+        config["nav"].append({section.partition("\n")[0]: PAGE.findall(section)})
     return config
 
 

@@ -38,6 +38,8 @@ class PolicyEntry(NamedTuple):
 
 
 COMMAND_LINE: Final = "command line"
+APPROVAL_RULES: Final = "approval_rules.json"
+ROSTER: Final = "approvers.json"
 _CALL_MODELS: Final = frozenset({"pm", "techlead", "worker", "reviewer", COMMAND_LINE})
 #: Every policy file, in the order of the digest over all policies.
 POLICY_FILES: Final = (
@@ -59,8 +61,8 @@ POLICY_FILES: Final = (
     PolicyEntry("pools.json", "optional"),
     PolicyEntry("shares.json", "optional"),
     PolicyEntry("beats.json", "optional"),
-    PolicyEntry("approval_rules.json", "apart"),
-    PolicyEntry("approvers.json", "apart"),
+    PolicyEntry(APPROVAL_RULES, "apart"),
+    PolicyEntry(ROSTER, "apart"),
     PolicyEntry("CODEOWNERS", "apart"),
     PolicyEntry("retention.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("stores.json", "apart", frozenset({COMMAND_LINE})),

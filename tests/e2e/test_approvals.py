@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -65,7 +66,8 @@ def kill_everything(stack: Stack) -> None:
     """`kill -9` of every process that the stack has, the bus and the supervisor among them."""
     state = stack.state
     for pid in (state.pid, *(member.pid for member in state.members)):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the supervisor's end may have ended it already
+            os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager

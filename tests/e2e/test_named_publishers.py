@@ -99,7 +99,7 @@ async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: Gua
         assert (await anybody.status(run_id)).bundle == status.bundle
     manifest = json.loads((Path(status.bundle.location) / "manifest.json").read_text())
     assert manifest["publisher"] == "acme"
-    shown = await asyncio.to_thread(guarded.command, "show", run_id)
+    shown = await asyncio.to_thread(guarded.command, "show", run_id, "--verbose")
     assert "publisher  acme" in shown.stdout
     assert (await asyncio.to_thread(guarded.command, "verify", run_id)).returncode == 0
 

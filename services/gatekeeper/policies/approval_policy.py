@@ -26,7 +26,7 @@ from gatewright.errors import ConfigurationError, GatewrightError, MalformedErro
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covers_address
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.path_patterns.code_owners import read_code_owners
-from gatewright.policy_files import PolicyFile, policy_path, read_policy
+from gatewright.policy_files import APPROVAL_RULES, PolicyFile, policy_path, read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.gate_evidence import ROSTER as ROSTER_FILE
 from gatewright.rules.grants import GRANTABLE
@@ -34,7 +34,7 @@ from gatewright.rules.quorum import names_person
 from gatewright.ssh_signatures import check_key, fingerprint, public_blob
 from gatewright.ssh_signatures.passkeys import relying_party_of
 
-RULES_FILE = PolicyFile("approval_rules.json", ApprovalRules, decode=codec.decode)
+RULES_FILE = PolicyFile(APPROVAL_RULES, ApprovalRules, decode=codec.decode)
 OWNERS_FILE = "CODEOWNERS"
 _MAKES_OR_JUDGES: Final = ("worker", "reviewer")
 _NO_PEOPLE = ApproverRoster(version="1", people=())

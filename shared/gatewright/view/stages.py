@@ -184,7 +184,8 @@ def _remark_lines(found: Iterable[remarks.RunRemark]) -> Iterator[_Line]:
         place = "".join((each.path or "", f":{each.line}" if each.line else ""))
         rule = "" if each.rule == remarks.PROOF else f" [{each.rule}]"
         yield "warn", "remark", " ".join(f"{f'{place}: ' if place else ''}{each.message}{rule}".split())
-    if more := len(every) - sentences.MOST_REMARKS if len(every) > sentences.MOST_REMARKS else 0:
+    more = len(every) - sentences.MOST_REMARKS
+    if more > 0:
         yield "warn", "remark", f"... and {more} more; the JSON document lists all"
 
 

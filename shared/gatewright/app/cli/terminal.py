@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import termios
 from typing import Final
 
 _MOST_TYPED: Final = 4096
+
+
+def is_interactive() -> bool:
+    """Return whether a person can be asked: standard input and standard output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def forget_typed(terminal: int) -> None:

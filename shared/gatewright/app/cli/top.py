@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.terminal import is_interactive
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
 
@@ -50,7 +50,7 @@ def top(
     if once or json_output:
         asyncio.run(_print(find_place(), only, json_output=json_output))
         return
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_interactive():
         raise MalformedError("this is no terminal: `gatewright top --once` prints the board as text", code="no_terminal")
     place = find_place()
     asyncio.run(_show(place, steering_of(place, key, person, read_only=read_only)))

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from gatewright.evidence.signing import keys
+from gatewright.policy_files import APPROVAL_RULES, ROSTER
 from gatewright.private_files import read_private, write_private
 
 OWN_POLICIES: Final = "own-policies"
 #: Seconds that the owner is waited for.
 _WITHIN_SECONDS: Final = 86_400
-_RULES_FILE: Final = "approval_rules.json"
-_ROSTER_FILE: Final = "approvers.json"
 _IN_NAMES: Final = frozenset("._@+-")
 
 
@@ -62,8 +61,8 @@ def write_own_policies(home: Path, key: Path) -> Path:
     }
     person = {"name": owner, "keys": [{"key": public_line(keys.load_secret(key))}]}
     folder.mkdir(mode=0o700, exist_ok=True)
-    _write(folder / _RULES_FILE, {"version": "1", "rules": [rule]})
-    _write(folder / _ROSTER_FILE, {"version": "1", "people": [person]})
+    _write(folder / APPROVAL_RULES, {"version": "1", "rules": [rule]})
+    _write(folder / ROSTER, {"version": "1", "people": [person]})
     return folder
 
 

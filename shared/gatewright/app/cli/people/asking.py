@@ -18,7 +18,7 @@ from gatewright.app.cli.output import say
 from gatewright.app.cli.people.deciding import Answer, decide_requests
 from gatewright.app.cli.people.inbox import open_inbox
 from gatewright.app.cli.people.signing import owns_rule, signing_identity
-from gatewright.app.cli.terminal import forget_typed, typed_line
+from gatewright.app.cli.terminal import forget_typed, is_interactive, typed_line
 from gatewright.app.report.patch import split_patch
 from gatewright.clock import SystemClock
 from gatewright.contracts import ApprovalsRequest
@@ -56,7 +56,7 @@ async def owner_asked(place: CommandContext, display: Screen) -> AsyncIterator[C
     """Ask the owner about the run's requests during the body, which passes each view of the run to the yielded function."""
     questions = OwnerQuestions(place, display)
     try:
-        yield questions.look if sys.stdin.isatty() and sys.stdout.isatty() else lambda _view: None
+        yield questions.look if is_interactive() else lambda _view: None
     finally:
         await questions.close()
 

@@ -11,6 +11,7 @@ import typer
 
 from gatewright.app.cli.output import reported, say
 from gatewright.app.cli.people.signing import As, Key, signing_identity
+from gatewright.app.cli.terminal import is_interactive
 from gatewright.view.safe_text import printable
 
 
@@ -72,7 +73,7 @@ class SigningTerminal:
         """Return the terminal of this process. Raises ConfigurationError without one: the agent never signs without asking."""
         from gatewright.errors import ConfigurationError
 
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if not is_interactive():
             raise ConfigurationError("it asks before it signs: start it in a terminal", code="configuration_invalid")
         return cls(sys.stdin.fileno())
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from gatewright.app.cli.output import say
 from gatewright.app.cli.run.display import Display
-from gatewright.app.cli.terminal import forget_typed, typed_line
+from gatewright.app.cli.terminal import forget_typed, is_interactive, typed_line
 from gatewright.client.client import Client
 from gatewright.contracts import AgentQuestion
 from gatewright.errors import BusError, MalformedError
@@ -30,7 +30,7 @@ def require_terminal(*, json_output: bool) -> None:
     """Raise MalformedError (``no_terminal``) if no person can be asked."""
     if json_output:
         raise MalformedError("--interactive asks at a terminal, and --json prints for programs", code=NO_TERMINAL)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_interactive():
         words = "--interactive asks at a terminal: standard input or standard output is none"
         raise MalformedError(words, code=NO_TERMINAL)
 

@@ -35,6 +35,7 @@ from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
+from gatewright.app.cli.terminal import is_interactive
 from gatewright.app.cli.user_git import user_checkout
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.own_policies import write_own_policies
@@ -125,7 +126,7 @@ async def _run_once(
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
         ahead=ahead,
-        owner_rule=_is_at_terminal(),
+        owner_rule=is_interactive(),  # A run of a script would wait for a day.
     )
     # A stack that replays recorded calls is for this run alone.
     minutes, announced = linger if cassette is None else 0.0, list[str]()
@@ -189,13 +190,9 @@ async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandCo
 
 def _policies_ahead(place: CommandContext) -> Path:
     """The folder of the policies that a stack of the home will have. Raises ConfigurationError."""
-    own = write_own_policies(place.home, place.key) if _is_at_terminal() else policy_directory()
-    return settings.load().policies or own
-
-
-def _is_at_terminal() -> bool:
-    """Whether the owner of the home can be asked here: a run of a script would wait for a day."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    if (named := settings.load().policies) is not None:
+        return named
+    return write_own_policies(place.home, place.key) if is_interactive() else policy_directory()
 
 
 def _openings(error: GatewrightError) -> tuple[str, ...]:
