@@ -123,7 +123,7 @@ async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_
         await plain.abort(its, reason="its own")
         assert (await plain.ended(its, timeout=PATIENCE)).status == "ABORTED"
         third = await plain.submit_request(slow)
-        shown = await asyncio.to_thread(guarded.command, "show", third)
+        shown = await asyncio.to_thread(guarded.command, "show", third, "--verbose")
         assert "publisher  default" in shown.stdout, shown.stdout + shown.stderr
         for run_id in (theirs, third):
             ended = await asyncio.to_thread(guarded.command, "abort", run_id)

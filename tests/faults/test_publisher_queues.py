@@ -71,7 +71,7 @@ async def test_a_publisher_that_fills_its_queue_is_refused_and_the_submissions_a
     refused = await fill(greedy, "gw.intake.request.ci")
     assert refused.reason == "queue_full"
     assert "INTAKE_ci" in refused.message
-    assert "once the gatekeeper has taken some" in refused.message
+    assert "when the gatekeeper has processed part" in refused.message
     assert greedy.streams.failing() == {}
     for bus, ending in ((other, ""), (operator, ".operator")):
         for kind in ("request", "contract", "abort"):
