@@ -113,6 +113,8 @@ def _follow(draft: QueueDraft, event: e.QueueEvent) -> None:
         case e.LandingRefused(code="missing"):
             for run_id in draft.queue.entries:
                 draft.add(e.EntryLeft(run_id=run_id, code="target_missing"))
+        case e.LandingRefused(code="approval_void", run_id=run_id):
+            draft.add(e.EntryLeft(run_id=run_id, code="approval_void"))
         case e.LandingRefused():
             draft.hold("infrastructure", "the remote denied the push")
         case e.BaseMoved(descends=False):

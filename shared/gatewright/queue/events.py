@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from msgspec.structs import replace
 
-from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Sha256, Timestamp
+from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId, Positive, RunId, Sha256, Timestamp
 from gatewright.errors import MalformedError
 from gatewright.queue.composition import footprint_of
 from gatewright.queue.policy import HoldReason, LeaveCode, Outcome
@@ -215,6 +215,29 @@ class TestRequested(QueueEvent, frozen=True):
         return replace(queue, tests=tests, requests=self.number)
 
 
+class TestPartReported(QueueEvent, frozen=True):
+    """One of the tasks of a test was answered. ``report``: artifact of the answer, a test report or an error."""
+
+    __test__ = False
+    event_type: ClassVar[str] = "test_part_reported"
+    number: Positive
+    part: Count
+    report: NonEmpty
+
+    def may_follow(self, queue: Queue) -> str:
+        test = queue.test_of(self.number)
+        if test is None:
+            return "this test is not under way"
+        return "this part was reported before" if self.part in test.parts else ""
+
+    def apply(self, queue: Queue) -> Queue:
+        test = queue.test_of(self.number)
+        if test is None:
+            raise MalformedError(f"test {self.number} is not under way", code="bad_event")
+        reported = replace(test, parts={**test.parts, self.part: self.report})
+        return replace(queue, tests={**queue.tests, test.tree: reported})
+
+
 class TestReported(QueueEvent, frozen=True):
     """A test ended. ``failed``: names of the failed tests. ``report_sha256``: digest of the full report."""
 
@@ -353,14 +376,22 @@ def _without_landed(queue: Queue, landed: Iterable[str]) -> dict[str, Queued]:
 
 
 class LandingRefused(QueueEvent, frozen=True):
-    """The push failed: the branch is ``missing``, or the remote ``denied`` it. A branch that moved gives ``BaseMoved``."""
+    """Nothing was pushed. A branch that moved gives ``BaseMoved`` instead.
+
+    The branch is ``missing``, the remote ``denied`` the push, or the approvals of ``run_id`` no longer hold
+    (``approval_void``).
+    """
 
     event_type: ClassVar[str] = "landing_refused"
     number: Positive
-    code: Literal["missing", "denied"]
+    code: Literal["missing", "denied", "approval_void"]
+    run_id: str = ""
 
     def may_follow(self, queue: Queue) -> str:
-        return "" if queue.landing and queue.landing == self.number else "this position is not landing"
+        if not queue.landing or queue.landing != self.number:
+            return "this position is not landing"
+        about_run = self.code == "approval_void"
+        return "" if about_run == queue.is_landing(self.run_id) else "the refusal is about a run that is not landing"
 
     def apply(self, queue: Queue) -> Queue:
         return replace(queue, landing=0)
@@ -441,6 +472,7 @@ EVENTS: dict[str, type[QueueEvent]] = {
         PositionPlanned,
         PositionComposed,
         TestRequested,
+        TestPartReported,
         TestReported,
         FlakeRecorded,
         PositionFailed,

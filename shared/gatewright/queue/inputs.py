@@ -17,6 +17,7 @@ from gatewright.queue.events import (
     PositionComposed,
     QueueHeld,
     QueueResumed,
+    TestPartReported,
 )
 from gatewright.queue.policy import Outcome
 from gatewright.queue.state import Entry, Tip
@@ -83,5 +84,15 @@ class Tick:
 
 
 #: Inputs that are events: actions of people (remove, move, hold, resume) and reports of the gatekeeper.
-Observed = EntryLeft | EntryMoved | QueueHeld | QueueResumed | PositionComposed | LandingRefused | BaseMoved | PolicyChanged
+Observed = (
+    EntryLeft
+    | EntryMoved
+    | QueueHeld
+    | QueueResumed
+    | PositionComposed
+    | TestPartReported
+    | LandingRefused
+    | BaseMoved
+    | PolicyChanged
+)
 Input = Create | Enqueue | ConflictFound | Tested | Landed | Tick | Observed

@@ -64,13 +64,14 @@ class Position(Struct, frozen=True):
 
 
 class TestRun(Struct, frozen=True):
-    """A test under way."""
+    """A test under way. ``parts``: the artifact of each report that has arrived, by number of the part, from 0."""
 
     __test__ = False
 
     number: int
     tree: str
     at: str
+    parts: Mapping[int, str] = field(default_factory=dict)
 
 
 class Result(Struct, frozen=True):
