@@ -23,7 +23,7 @@ from gatewright.queue import events as e
 from gatewright.queue.commands import Command, Compose, Land, Test, commands
 from gatewright.queue.decide import decide
 from gatewright.queue.inputs import Create, Enqueue, Input, Landed, Tested, Tick
-from gatewright.queue.policy import QueuePolicy, Window
+from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue.state import Queue, Tip
 from tests.queue.world import DIGEST, START, Truth, World, digest, entry
 

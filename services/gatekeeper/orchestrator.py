@@ -31,6 +31,7 @@ from gatewright.rules.summons import open_summonses
 from gatewright.run import events as e
 from gatewright.run.spending import awaited_accounts
 from gatewright.run.state import Run
+from gatewright.run.states import WAITING
 from gatewright.secrets.documents import redact_words
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
@@ -157,7 +158,7 @@ class Orchestrator:
                 if run.ended:
                     await self._stop_work(run)
                 else:
-                    if run.parked and run.locks is None:
+                    if run.state in WAITING and run.locks is None:
                         await self._release(run)
                     await self.dispatcher.give_missing(run, position.transitions, self.clock.now(), under_way)
                 await self._continue(run_id, f"resume:{run.transitions}")
@@ -247,7 +248,7 @@ class Orchestrator:
                 return
             after = (await self._step(run_id, Continue(f"{message_id}:{step}"))).run
             if after is not None and next_step(after) == step:
-                return  # the run waits for locks
+                return  # the run waits for locks, or in the merge queue
 
     def _account_wait(self, run: Run) -> float:
         """Return for how many seconds the seal waits for usage reports of interrupted work that may have called models."""
@@ -333,7 +334,7 @@ class Orchestrator:
         if run.ended:
             self.behind.pop(run.run_id, None)  # the seal writes all events
             await self._stop_work(run)
-        elif run.parked and run.locks is None:
+        elif run.state in WAITING and run.locks is None:
             await self._release(run)
 
     async def _keep(self, run: Run, transition: Transition) -> None:

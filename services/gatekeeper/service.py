@@ -29,11 +29,13 @@ from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger
 from gatewright.pause import pause_unless
+from gatewright.run.state import Run
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.consumer import InputConsumer
+from gatewright.services.gatekeeper.decider.inputs import Continue
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
@@ -56,6 +58,9 @@ from gatewright.services.gatekeeper.projections.publisher_runs import PublisherR
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
 from gatewright.services.gatekeeper.publisher_queues import PublisherQueues
+from gatewright.services.gatekeeper.queue.composing import Composer
+from gatewright.services.gatekeeper.queue.merge_queues import MergeQueues
+from gatewright.services.gatekeeper.queue.receipts import ReceiptWriter
 from gatewright.services.gatekeeper.run_metrics import watch_queues
 from gatewright.services.gatekeeper.settings import Settings
 
@@ -112,6 +117,8 @@ async def serve(service: Service, settings: Settings) -> None:
             paying = group.create_task(debts.pay())
             group.create_task(debts.report())
             group.create_task(claims.keep(service.stop))
+            if results.queues is not None:
+                group.create_task(results.queues.keep(service.stop))
             group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))
             group.create_task(watch_queues(service, lambda: consumers(settings.pools, coming.publishers)))
             # Its first step runs after the next line: queues can only be added to a running consumer.
@@ -197,6 +204,26 @@ def assemble(
     mirrors = settings.open_mirrors("gatekeeper", ledger.baselines)
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
+    composer = Composer(ledger, mirrors, artifacts)
+
+    async def wake(run_id: str) -> None:
+        await orchestrator.advance(run_id, Continue(f"{run_id}:queue"))
+
+    async def lapsed(run: Run) -> str:
+        return await gates.lapsed_approvals(run)
+
+    queues = MergeQueues(
+        bus=service.bus,
+        ledger=ledger,
+        composer=composer,
+        artifacts=artifacts,
+        rules=policies.queues,
+        clock=service.clock,
+        log=service.log,
+        receipts=ReceiptWriter(artifacts, composer),
+        lapsed=lapsed,
+        wake=wake,
+    )
     gates = GateEngine(
         policies=policies,
         mirrors=mirrors,
@@ -207,6 +234,7 @@ def assemble(
         secrets=SecretsCheck(scanner),
         memories=memories,
         grants=StandingGrants(service.bus),
+        queue=queues,
     )
     bundles = place.writer(lambda: keyring.trusted_keys(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
@@ -225,7 +253,7 @@ def assemble(
     runs = PublisherRuns(service.clock, policies.publishers.counted, repositories=bool(quotas))
     limits = PublisherLimits(runs, service.clock, quotas)
     submissions = SubmissionService(orchestrator, limits, service.log, service.metrics, scanner)
-    return orchestrator, ResultConsumer(service.bus, orchestrator, submissions, service.log, service.metrics, scanner)
+    return orchestrator, ResultConsumer(service.bus, orchestrator, submissions, service.log, service.metrics, scanner, queues)
 
 
 def versions(scanner: SecretScanner) -> dict[str, str]:

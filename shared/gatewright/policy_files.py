@@ -61,6 +61,7 @@ POLICY_FILES: Final = (
     PolicyEntry("pools.json", "optional"),
     PolicyEntry("shares.json", "optional"),
     PolicyEntry("beats.json", "optional"),
+    PolicyEntry("queues.json", "optional"),
     PolicyEntry(APPROVAL_RULES, "apart"),
     PolicyEntry(ROSTER, "apart"),
     PolicyEntry("CODEOWNERS", "apart"),

@@ -11,7 +11,7 @@ from gatewright.queue import events as e
 from gatewright.queue.commands import Compose, Land, Test
 from gatewright.queue.composition import Change
 from gatewright.queue.inputs import Enqueue, Landed, Tested, Tick
-from gatewright.queue.policy import HoldConditions, QueuePolicy, Window
+from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Window
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, departures, landings
 from tests.queue.world import DIGEST, Truth, World, blob, digest, entry, write

@@ -10,7 +10,7 @@ from gatewright.queue import events as e
 from gatewright.queue.commands import commands
 from gatewright.queue.decide import decide
 from gatewright.queue.inputs import Enqueue, Input, Tick
-from gatewright.queue.policy import QueuePolicy, Window
+from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue.state import Queue
 from tests.queue.invariants import check_all, landings
 from tests.queue.world import Truth, World, entry, write

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gatewright.errors import MalformedError
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose
-from gatewright.queue.policy import QueuePolicy, Window
+from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue.receipt import LandingFacts, QueueReceipt, ReportFacts, check_receipt, receipt
 from gatewright.queue.state import Tip
 from tests.queue.invariants import landings

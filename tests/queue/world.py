@@ -14,7 +14,7 @@ from gatewright.queue.commands import Command, Compose, Land, Test, commands
 from gatewright.queue.composition import Blob, Change, Conflict, compose
 from gatewright.queue.decide import decide
 from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested
-from gatewright.queue.policy import Outcome, QueuePolicy
+from gatewright.contracts.queue_policy import Outcome, QueuePolicy
 from gatewright.queue.receipt import LandingFacts, QueueReceipt, ReportFacts, check_receipt, receipt
 from gatewright.queue.state import Entry, Queue, Tip
 

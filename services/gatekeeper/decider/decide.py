@@ -25,6 +25,7 @@ from gatewright.rules.shards import plan_task_id
 from gatewright.rules.standing import APPROVAL_LAPSED
 from gatewright.rules.transfers import oversent
 from gatewright.run import events as e
+from gatewright.run import states
 from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.decider import candidates, people, summons
 from gatewright.services.gatekeeper.decider.draft import Draft
@@ -38,7 +39,9 @@ from gatewright.services.gatekeeper.decider.gate_checks import (
     LandingVerdict,
     LocksVerdict,
     PlanVerdict,
+    QueueVerdict,
     Verdict,
+    WithdrawalVerdict,
     comes_before_its_turn,
     expected_task,
     late,
@@ -87,6 +90,8 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
                     manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location, memory=item.memory
                 )
             )
+        case AbortReceived() if run.state == states.QUEUED and not _has_withdrawn(verdicts):
+            return None
         case AbortReceived() if not run.ended:
             asked = item.request
             abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
@@ -98,7 +103,7 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             _record_usage(draft, item)
         case DecisionsReceived() | SummonsReceived() | QuestionReceived() if not run.ended:
             _people_input(draft, item, verdicts)
-        case DeadlineReached() if run.parked:
+        case DeadlineReached() if run.state in states.WAITING:
             people.expire_beside(draft)
             people.expire(draft)
         case DeadlineReached() if not run.ended:
@@ -178,6 +183,9 @@ def _role_reply(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) ->
     if (question := summons.question_of(draft.run, item)) is not None:
         summons.record_answer(draft, item, question)
         return
+    if draft.run.state == states.QUEUED:
+        _record_ignored(draft, item)
+        return
     if misfit(draft.run, item) is not None:
         words = f"the {item.role} answered with a document that is not the one its task is bound to"
         draft.end("FAILED", "output_schema_mismatch", words)
@@ -255,7 +263,8 @@ def _record_usage(draft: Draft, item: UsageReceived) -> None:
     task = draft.run.tasks.get(item.document.task_id)
     if task is not None and task.role == item.role and task.status != "PENDING":
         draft.interrupted(task, item.document)
-        if not draft.run.ended and not draft.over_budget():
+        # In the merge queue the work is done, and the push of the change may be under way.
+        if not draft.run.ended and draft.run.state != states.QUEUED and not draft.over_budget():
             draft.over_leave()
 
 
@@ -307,7 +316,9 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             _lock(draft, verdict_of(verdicts, LocksVerdict))
         case "compose":
             candidates.compose(draft, verdicts) if draft.run.candidates else _compose(draft, verdicts)
-        case "land":
+        case "queue":
+            _enter_queue(draft, verdicts)
+        case "land" | "merge":
             _land(draft, verdicts)
 
 
@@ -335,8 +346,28 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             draft.dispatch_judge("testrunner", orders.testing)
 
 
+def _has_withdrawn(verdicts: Sequence[Verdict]) -> bool:
+    verdict = verdict_of(verdicts, WithdrawalVerdict)
+    return verdict is not None and verdict.passed
+
+
+def _enter_queue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
+    """Park the run in the merge queue, without its path locks."""
+    verdict = verdict_of(verdicts, QueueVerdict)
+    if verdict is not None and verdict.held is not None:
+        people.hold(draft, verdict.held, verdict.roster_sha256)
+    if verdict is not None and verdict.report.code == APPROVAL_LAPSED:
+        return  # the next step asks people again
+    if _passing(draft, verdicts):
+        if draft.run.locks is not None:
+            draft.add(e.LocksReleased())
+        draft.add(e.StateEntered(state=states.QUEUED))
+
+
 def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     verdict = verdict_of(verdicts, LandingVerdict)
+    if verdict is not None and verdict.waits:
+        return
     contract = draft.run.contract
     lapsed = verdict is not None and verdict.held is not None and bool(verdict.held.reopened)
     if verdict is not None and verdict.held is not None and not (lapsed and verdict.passed):
@@ -353,6 +384,7 @@ def _land(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             previous=verdict.previous,
             # The change landed before the roster changed, but the ledger had no record of it.
             found=verdict.found or lapsed,
+            receipt=verdict.receipt,
         )
         draft.add(landed)
         draft.add(e.StateEntered(state="S6"))

@@ -19,12 +19,21 @@ from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.git.patches.version_moves import Move
 from gatewright.rules.approvals import JudgedDecision, is_cleared, stage_of, unapprovable, unasked_rules
 from gatewright.rules.grants import JudgedGrant, grantable
+from gatewright.rules.landing import lands_by_queue
 from gatewright.rules.routing import is_due
 from gatewright.rules.standing import HeldRoster
 from gatewright.run.candidates import all_worked, makers
 from gatewright.run.events import CandidateComposed
 from gatewright.run.state import Run, RunTask
-from gatewright.services.gatekeeper.decider.inputs import Continue, DecisionsReceived, Input, RoleReplied, Submitted
+from gatewright.run.states import QUEUED
+from gatewright.services.gatekeeper.decider.inputs import (
+    AbortReceived,
+    Continue,
+    DecisionsReceived,
+    Input,
+    RoleReplied,
+    Submitted,
+)
 from gatewright.tasks.protocol import ANSWERS
 
 
@@ -109,8 +118,22 @@ class GrantsCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueCheck:
+    """May the candidate enter the merge queue of its target?"""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalCheck:
+    """Has the run left the merge queue, so that it may end?"""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
 class LandingCheck:
-    """Does the target ref point to the candidate, with the tree that was tested?"""
+    """Does the target ref point to the candidate, with the tree that was tested? Did the merge queue land the run?"""
 
     run: Run
 
@@ -126,6 +149,8 @@ GateCheck = (
     | TestsCheck
     | DecisionCheck
     | GrantsCheck
+    | QueueCheck
+    | WithdrawalCheck
     | LandingCheck
 )
 
@@ -251,8 +276,24 @@ class CandidateVerdict(Verdict):
 
 
 @dataclass(frozen=True, slots=True)
-class LandingVerdict(Verdict):
+class QueueVerdict(Verdict):
     """``held``: which answers of people the current roster still accepts; None when the landing needs no answers."""
+
+    held: HeldRoster | None = None
+    roster_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalVerdict(Verdict):
+    """Fails while the merge queue lands the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class LandingVerdict(Verdict):
+    """``held``: which answers of people the current roster still accepts; None when the landing needs no answers.
+
+    ``waits``: the run is still in the merge queue, and nothing is decided. ``receipt``: URI of the queue's receipt.
+    """
 
     commit: str
     tree: str
@@ -261,6 +302,8 @@ class LandingVerdict(Verdict):
     found: bool = False
     held: HeldRoster | None = None
     roster_sha256: str = ""
+    waits: bool = False
+    receipt: str = ""
 
 
 V = TypeVar("V", bound=Verdict)
@@ -286,6 +329,8 @@ def required_checks(run: Run | None, item: Input) -> tuple[GateCheck, ...]:
             return _about_answer(run, item)
         case DecisionsReceived(decisions=decisions):
             return (DecisionCheck(run, decisions),)
+        case AbortReceived() if run.state == QUEUED:
+            return (WithdrawalCheck(run),)
         case Continue():
             return _about_next_step(run)
         case _:
@@ -323,7 +368,9 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
             return (LocksCheck(run),)
         case "compose":
             return tuple(IntegratedCheck(run.seen_from(number)) for number in run.in_the_running() or (0,))
-        case "land":
+        case "queue":
+            return (QueueCheck(run.seen_from(run.chosen)),)
+        case "land" | "merge":
             return (LandingCheck(run.seen_from(run.chosen)),)
         case _:
             return ()
@@ -333,10 +380,12 @@ def next_step(run: Run) -> str | None:
     """Return the next step of the gatekeeper itself.
 
     Returns:
-        ``route``, ``refuse``, ``ask``, ``locks``, ``compose``, ``land``, ``seal`` or None.
+        ``route``, ``refuse``, ``ask``, ``locks``, ``compose``, ``queue``, ``merge``, ``land``, ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
+    if run.state == QUEUED:
+        return "merge"
     if is_due(run):
         return "route"
     stage = stage_of(run)
@@ -351,6 +400,8 @@ def next_step(run: Run) -> str | None:
     if run.state == "S2" and run.candidate is None and _can_compose(run):
         return "compose"
     if run.state == "S4" and run.tests_passed:
+        if lands_by_queue(run):
+            return "queue"
         # Take locks again that were released while the run waited for a person.
         return "land" if run.locks is not None else "locks"
     return None

@@ -40,6 +40,7 @@ from gatewright.rules.standing import APPROVAL_LAPSED, HeldRoster, hold_roster, 
 from gatewright.run.candidates import made_by
 from gatewright.run.events import LocksTaken
 from gatewright.run.state import Run
+from gatewright.run.states import QUEUED
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
@@ -49,7 +50,7 @@ from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
-from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
@@ -59,6 +60,7 @@ from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
 from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, has_landed, land
 from gatewright.services.gatekeeper.gates.landing.locks import Claim, PathLocks
+from gatewright.services.gatekeeper.gates.landing.queued import LandedByQueue, LeftQueue, MergeQueue, StillQueued
 from gatewright.services.gatekeeper.gates.landing.targets import TargetWatch
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
@@ -85,6 +87,8 @@ class GateEngine:
     memories: RunMemories | None = None
     #: Approvals in advance; None for none.
     grants: StandingGrants | None = None
+    #: The merge queues; None where nothing lands by one.
+    queue: MergeQueue | None = None
 
     @cached_property
     def targets(self) -> TargetWatch:
@@ -142,6 +146,15 @@ class GateEngine:
                 context = self._begin(run, "approval")
                 claims, sha256 = await claim_grants(context, run, self.grants) if self.grants is not None else ((), "")
                 return q.GrantsVerdict(context.close(), claims, sha256)
+            case q.QueueCheck(run=run):
+                return await self._admission(run)
+            case q.WithdrawalCheck(run=run):
+                context = self._begin(run, "queue")
+                if self.queue is None or not await self.queue.withdraw(run):
+                    context.report.violate("merge_landing", "queue", "the merge queue is landing the run at this moment")
+                return q.WithdrawalVerdict(context.close())
+            case q.LandingCheck(run=run) if run.state == QUEUED:
+                return await self._queued_landing(run)
             case q.LandingCheck(run=run):
                 return await self._landing(run)
 
@@ -348,21 +361,72 @@ class GateEngine:
             raise UnavailableError(error.message, code=error.reason) from error
         return await asyncio.to_thread(hold_roster, run, roster, now, revoked), sha256
 
+    async def lapsed_approvals(self, run: Run) -> str:
+        """Return why an approval of the run no longer holds, under the current roster; empty when all hold.
+
+        Raises:
+            UnavailableError: the roster cannot be read now.
+        """
+        held, _ = await self._hold_roster(run, self.clock.now())
+        return held.words if held is not None and held.reopened else ""
+
+    async def _admission(self, run: Run) -> q.QueueVerdict:
+        """Judge whether a candidate may enter the merge queue: as for a landing, without the push."""
+        context = self._begin(run, "queue")
+        held, sha256 = await self._hold_roster(run, context.now)
+        try:
+            await self._judge_whole(context, run, held, sha256)
+            if run.candidate is not None:
+                context.report.saw(seen.TREE, run.candidate.tree)
+            if context.report.clean and held is not None and held.reopened:
+                context.report.violate(APPROVAL_LAPSED, "approval", held.words)
+            if self.queue is None:
+                context.report.violate("merge_queue_missing", "queue", "this gatekeeper has no merge queue")
+            elif context.report.clean and (why := await self.queue.check_entry(run)):
+                context.report.violate("merge_not_possible", "queue", why)
+        except GatewrightError as error:
+            _fail(context.report, error)
+        return q.QueueVerdict(context.close(), held, sha256)
+
+    async def _queued_landing(self, run: Run) -> q.LandingVerdict:
+        """Judge a run in the merge queue by what the queue did with it."""
+        context = self._begin(run, "landing")
+        outcome = await self.queue.outcome(run) if self.queue is not None else StillQueued()
+        match outcome:
+            case StillQueued():
+                return q.LandingVerdict(context.close(), "", "", "", None, waits=True)
+            case LeftQueue(code=code, words=words):
+                context.report.violate(code, "queue", words)
+                return q.LandingVerdict(context.close(), "", "", "", None)
+            case LandedByQueue():
+                held, sha256 = await self._hold_roster(run, context.now)
+                await self._judge_whole(context, run, held, sha256)
+                context.report.saw(seen.COMMIT, outcome.commit)
+                context.report.saw(seen.TREE, outcome.tree)
+                ref = landing_ref(run.run_id, repository) if (repository := _contract(run).repository) is not None else ""
+                facts = (outcome.commit, outcome.tree, ref, outcome.previous)
+                return q.LandingVerdict(context.close(), *facts, held=held, roster_sha256=sha256, receipt=outcome.receipt)
+
+    async def _judge_whole(self, context: GateContext, run: Run, held: HeldRoster | None, roster_sha256: str) -> ChangeContext:
+        """Judge everything that must hold when a candidate lands. Raises GitError, ArtifactError, BusError."""
+        if held is not None:
+            context.report.saw(seen.ROSTER, roster_sha256)
+        change = context.of_change(_contract(run), await self._mirror(run))
+        await bring_candidate(change, run)
+        await judge_completion(change, run)
+        await judge_evidence_rules(change, run)
+        if is_due(run):
+            context.report.violate("routing_missing", "routing", "how much the change risks was not recorded")
+        if not is_cleared(run, "contract") or not is_cleared(run, "candidate"):
+            context.report.violate("approval_missing", "approval", "a rule asks a person, who has not approved just this")
+        return change
+
     async def _landing(self, run: Run) -> q.LandingVerdict:
         context = self._begin(run, "landing")
         landed = LandingOutcome()
         held, sha256 = await self._hold_roster(run, context.now)
-        if held is not None:
-            context.report.saw(seen.ROSTER, sha256)
         try:
-            change = context.of_change(_contract(run), await self._mirror(run))
-            await bring_candidate(change, run)
-            await judge_completion(change, run)
-            await judge_evidence_rules(change, run)
-            if is_due(run):
-                context.report.violate("routing_missing", "routing", "how much the change risks was not recorded")
-            if not is_cleared(run, "contract") or not is_cleared(run, "candidate"):
-                context.report.violate("approval_missing", "approval", "a rule asks a person, who has not approved just this")
+            change = await self._judge_whole(context, run, held, sha256)
             if context.report.clean and run.locks is not None:
                 await self._fence(context.report, run, run.locks)
             if context.report.clean and held is not None and held.reopened and not await has_landed(change, run):

@@ -15,6 +15,7 @@ from gatewright.bus.topology import EXHAUSTED_SUBJECT, TASK_ROLES
 from gatewright.contracts import Error
 from gatewright.errors import MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
+from gatewright.queue.names import read_run_id_of_test
 from gatewright.reasons import family_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.tasks.dead_letter import publish_dead_letter
@@ -24,6 +25,7 @@ from gatewright.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from gatewright.services.gatekeeper.orchestrator import Orchestrator
+    from gatewright.services.gatekeeper.queue.merge_queues import MergeQueues
 
 #: Subject prefix of these reports.
 EXHAUSTED = EXHAUSTED_SUBJECT.removesuffix(">")
@@ -39,10 +41,17 @@ class _Report(msgspec.Struct):
     deliveries: int
 
 
-async def give_up(report: Message, bus: Bus, orchestrator: Orchestrator, log: Logger, metrics: Metrics) -> None:
+async def give_up(
+    report: Message,
+    bus: Bus,
+    orchestrator: Orchestrator,
+    log: Logger,
+    metrics: Metrics,
+    queues: MergeQueues | None = None,
+) -> None:
     """Give up a task.
 
-    1. End the run with an Error in place of the role's answer.
+    1. End the run, or the part of a merge queue's test, with an Error in place of the role's answer.
     2. Keep the task for operators.
     3. Remove it from its queue.
 
@@ -63,18 +72,23 @@ async def give_up(report: Message, bus: Bus, orchestrator: Orchestrator, log: Lo
     ref = ref_of(task)
     log.error("task_given_up", code=CODE, subject=task.subject, cause=words, **(ref._asdict() if ref else {}))
     if ref is not None:
-        await _end_run(task, ref, words, orchestrator, log)  # 1
+        await _end_run(task, ref, words, orchestrator, log, queues)  # 1
     await publish_dead_letter(bus, "gatekeeper", _TASKS, task, attempts=advisory.deliveries, code=CODE, reason=words)  # 2
     metrics.dead_letter(CODE)
     await bus.remove(_TASKS, advisory.stream_seq)  # 3
 
 
-async def _end_run(task: Message, ref: TaskRef, words: str, orchestrator: Orchestrator, log: Logger) -> None:
+async def _end_run(
+    task: Message, ref: TaskRef, words: str, orchestrator: Orchestrator, log: Logger, queues: MergeQueues | None
+) -> None:
     tokens = task.subject.split(".")
     role = next((role for role in TASK_ROLES if role == tokens[2]), None)
     if role is None or role == "gatekeeper":
         return
     error = Error(code=CODE, message=words, run_id=ref.run_id, task_id=ref.task_id, role=role, family=family_of(CODE))
+    if queues is not None and read_run_id_of_test(ref.run_id) is not None:
+        await queues.take_answer(error)
+        return
     try:
         await orchestrator.advance(ref.run_id, RoleReplied(role, error, f"exhausted:{task.sequence}"))
     except MalformedError as unreadable:

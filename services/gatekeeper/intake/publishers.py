@@ -121,7 +121,7 @@ def document_faults(
             faults.append(Fault("/repository/url", "repository_not_allowed", f"not a repository of {rule.name}"))
         ref = landing_ref(run_id, repository)
         if ref and not ref_covered(ref, rule.landing_refs):  # 5
-            place = "target_ref" if repository.landing == "target" else "landing"
+            place = "target_ref" if repository.moves_target else "landing"
             faults.append(Fault(f"/repository/{place}", "ref_not_allowed", f"{rule.name} may not land there"))
     return tuple(faults)
 

@@ -10,21 +10,23 @@ from dataclasses import dataclass, field, replace
 
 from gatewright.bus.port import Bus, Delivery, Message
 from gatewright.bus.versions import OTHER_VERSION, WAITED_FOR, read_version
-from gatewright.contracts import Error
+from gatewright.contracts import Error, TestReport
 from gatewright.errors import DeniedError, GatewrightError, LimitError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
+from gatewright.queue.names import read_run_id_of_test
 from gatewright.reasons import family_of
 from gatewright.secrets.documents import redact_document, redact_message, redact_words
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.gate_checks import expected_task
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
 from gatewright.services.gatekeeper.decider.summons import question_of
-from gatewright.services.gatekeeper.dispatch.task_tokens import check_held
+from gatewright.services.gatekeeper.dispatch.task_tokens import check_claimed, check_held
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
 from gatewright.services.gatekeeper.intake.reading import read
 from gatewright.services.gatekeeper.intake.role_replies import answer_of, run_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
+from gatewright.services.gatekeeper.queue.merge_queues import MergeQueues
 from gatewright.tasks.settlement import put_aside, settle
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
@@ -50,6 +52,7 @@ class ResultConsumer:
     log: Logger
     metrics: Metrics
     scanner: SecretScanner = field(default_factory=SecretScanner)
+    queues: MergeQueues | None = None
 
     @property
     def background(self) -> set[asyncio.Task[None]]:
@@ -115,7 +118,7 @@ class ResultConsumer:
 
     async def _advance(self, message: Message, *, first: bool) -> None:
         if message.subject.startswith(EXHAUSTED):
-            await give_up(message, self.bus, self.orchestrator, self.log, self.metrics)
+            await give_up(message, self.bus, self.orchestrator, self.log, self.metrics, self.queues)
         elif message.subject.startswith(INTAKE):
             await self.submissions.take_stored(message, first=first)
         else:
@@ -123,9 +126,22 @@ class ResultConsumer:
 
     async def _take_reply(self, message: Message) -> None:
         answered = await read(message, lambda: read_version(message, lambda: answer_of(message)))
+        if read_run_id_of_test(run_of(answered)) is not None:
+            await self._take_test(answered, message)
+            return
         if (run := await self.orchestrator.current(run_of(answered))) is not None:
             check_held(self.bus, run, answered, message)
         await self.orchestrator.advance(run_of(answered), await self._clean(answered))
+
+    async def _take_test(self, answered: RoleReplied | UsageReceived, message: Message) -> None:
+        """Take a test runner's answer to a part of a merge queue's test."""
+        document = answered.document
+        if not isinstance(document, TestReport | Error):
+            return  # usage counts for runs only
+        check_claimed(self.bus, document.run_id or "", document.task_id or "", message)
+        cleaned = (await self._clean(answered)).document
+        if self.queues is not None and isinstance(cleaned, TestReport | Error):
+            await self.queues.take_answer(cleaned)
 
     async def _clean(self, answered: RoleReplied | UsageReceived) -> RoleReplied | UsageReceived:
         """Return a role's document with each suspected secret replaced by the name of its rule."""

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar, get_args
 from pydantic import Field, model_validator
 
 from gatewright.agents.policy import AGENTS_FILE, AgentsPolicy
-from gatewright.contracts import AgentRegistry, RoutingRules, codec
+from gatewright.contracts import AgentRegistry, QueueRules, RoutingRules, codec
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.records import RegisteredAgent
 from gatewright.ecosystems.runner.names import is_test, is_test_data
@@ -45,6 +45,7 @@ from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
 from gatewright.services.gatekeeper.policies.packs import PACKS_FILE, PolicyPacks
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy
 from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE, Publishers
+from gatewright.services.gatekeeper.policies.queues import QUEUES_FILE
 from gatewright.services.gatekeeper.policies.roles import ROLES_FILE, RoleTable, registry_faults
 from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
 from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
@@ -178,6 +179,7 @@ class Policies:
     pools: PoolsPolicy
     shares: SharesPolicy
     beats: BeatsPolicy
+    queues: QueueRules
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -254,7 +256,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         reader.read(ENVIRONMENTS_FILE),
         reader.read_if_present(TRANSFERS_FILE),
     )
-    pools, shares = reader.read(POOLS_FILE), reader.read(SHARES_FILE)
+    pools, shares, queues = reader.read(POOLS_FILE), reader.read(SHARES_FILE), reader.read(QUEUES_FILE)
     known = {publisher.name for publisher in listed.publishers}
     named_publishers = tuple(publisher.name for publisher in publishers.publishers if publisher.name not in known)
     digests = reader.digests | dict(people.digests) | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}
@@ -277,6 +279,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         pools=pools,
         shares=shares,
         beats=beats,
+        queues=queues,
         rules=rules,
         matcher=_matcher(PROTECTED_FILE.path(folder), protected),
         sha256=policies_sha256(digests, named_publishers),

@@ -27,7 +27,7 @@ from gatewright.run.events import (
     RunAccepted,
     StateEntered,
 )
-from gatewright.run.states import PARKED, TERMINAL
+from gatewright.run.states import TERMINAL, WAITING
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.entries import EntryEvent, LedgerEntry
@@ -98,7 +98,7 @@ class _Moments:
     fixing: float | None = None
     again: float = 0.0
     queued: float | None = None
-    #: Start of the wait for people, and the deadline of each answer; the wall time is suspended meanwhile.
+    #: Start of the wait for people or in the merge queue, and the deadline of each answer; the wall time is suspended meanwhile.
     parked: float | None = None
     answers: dict[str, float] = field(default_factory=dict)
     #: Deadline of each answer that the run does not wait for.
@@ -206,7 +206,7 @@ class Deadlines:
         if state in TERMINAL:
             self.forget(run_id)
             return
-        if state == PARKED:
+        if state in WAITING:
             moments.parked = when
         elif moments.parked is not None:
             moments.accepted += max(0.0, when - moments.parked)

@@ -288,6 +288,7 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions:
         "gatekeeper",
         (
             "gw.task.>",
+            t.queue_subject("*"),
             *(subject for number in range(partitions) for subject in t.ledger_stream(number, partitions).subjects),
             t.CANCEL_SUBJECT,
             t.dead_subject("gatekeeper"),
@@ -307,11 +308,20 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions:
         api=(
             # A task that no process was able to refuse is taken off its queue by the gatekeeper.
             *_create_missing(publishers, partitions),
-            *(call for name in ledger for call in _replay(name)),
+            *(call for name in (*ledger, t.MERGE_QUEUES) for call in _replay(name)),
             *(_GET_ARTIFACT, "STREAM.MSG.DELETE.TASKS"),
             *(
                 f"STREAM.MSG.GET.{name}"
-                for name in (*ledger, *intake, "TASKS", "RESULTS", "EXHAUSTED", t.LOCK_STREAM, *_own_streams(publishers))
+                for name in (
+                    *ledger,
+                    *intake,
+                    t.MERGE_QUEUES,
+                    "TASKS",
+                    "RESULTS",
+                    "EXHAUSTED",
+                    t.LOCK_STREAM,
+                    *_own_streams(publishers),
+                )
             ),
         ),
         limits=RESIDENT_LIMITS,

@@ -189,6 +189,15 @@ def is_of_ledger(stream: str) -> bool:
     return stream == LEDGER or stream.startswith(f"{LEDGER}_")
 
 
+#: The stream of the merge queues.
+MERGE_QUEUES = "QUEUES"
+
+
+def queue_subject(queue_id: str) -> str:
+    """Return the subject of the events of a merge queue; ``*`` for all queues."""
+    return f"gw.queue.{queue_id}"
+
+
 STREAMS: tuple[StreamSpec, ...] = (
     intake_stream(DEFAULT_PUBLISHER),
     intake_stream(OPERATOR_PUBLISHER),
@@ -209,6 +218,13 @@ STREAMS: tuple[StreamSpec, ...] = (
         least_bytes=64 << 20,
     ),
     ledger_stream(),
+    StreamSpec(
+        MERGE_QUEUES,
+        (queue_subject("*"),),
+        "limits",
+        "the merge queues: one message per step of a queue, one subject per queue",
+        append_only=True,
+    ),
     StreamSpec("DEAD", ("gw.dead.>",), "limits", "messages that could not be handled, with the reason"),
     ARTIFACTS,
 )

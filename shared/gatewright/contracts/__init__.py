@@ -27,13 +27,14 @@ from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.people.summons import SummonsAnswer, SummonsList, SummonsOpinion, SummonsRequest, SummonsTask
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
+from gatewright.contracts.queue_policy import QueueRules
 from gatewright.contracts.read_models import (
     RoleBindingReadModel,
     RoleBindingSummary,
     RoleContractSummary,
     WorkflowCaseReadModel,
 )
-from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, RunManifest, Transition
+from gatewright.contracts.records import AgentRegistry, OrchestratorEvent, QueueTransition, RunManifest, Transition
 from gatewright.contracts.reports import (
     Error,
     EvidenceBundle,
@@ -113,6 +114,8 @@ __all__ = [
     "PlanProposal",
     "ProgressPacket",
     "ProvenanceManifest",
+    "QueueRules",
+    "QueueTransition",
     "ReexecReport",
     "RequestTask",
     "ReviewOpinion",

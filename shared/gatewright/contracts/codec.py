@@ -91,6 +91,8 @@ DOCUMENTS: dict[str, type[Document]] = {
     "test_report.v1": contracts.TestReport,
     "tombstone.v1": contracts.Tombstone,
     "transfer_manifest.v1": contracts.TransferManifest,
+    "queue_rules.v1": contracts.QueueRules,
+    "queue_transition.v1": contracts.QueueTransition,
     "transition.v1": contracts.Transition,
     "usage_report.v1": contracts.UsageReport,
     "agent_activity.v1": contracts.AgentActivity,

@@ -16,7 +16,7 @@ from gatewright.contracts.vocabulary import Attempt, Document, NonEmpty, Positiv
 Derived = Literal["contract-derived-read-model"]
 ExecutionAuthority = Literal["task_contract"]
 Access = Literal["read-only"]
-RunPlace = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+RunPlace = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "QUEUED", "FAILED", "ABORTED"]
 
 
 class RoleContractSummary(Document):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from gatewright.contracts.vocabulary import (
+    END,
     Attempt,
     Count,
     Document,
@@ -91,6 +92,28 @@ class Transition(Document):
     """What happened, in order."""
     commands: tuple[CommandRef, ...]
     """Tasks to publish once this is stored; publishing them twice is harmless."""
+
+
+class QueueRecord(Document):
+    """Something that happened in a merge queue."""
+
+    event_type: NonEmpty
+    """What happened; decides what payload holds."""
+    payload: dict[str, Any]
+    """Any object; its fields depend on event_type."""
+
+
+class QueueTransition(Document):
+    """One message of the stream of merge queues: one step of one queue, stored completely or not at all."""
+
+    queue_id: Annotated[str, Meta(pattern=rf"^[0-9a-f]{{20}}{END}")]
+    """Id of the queue, which follows from repository and branch."""
+    number: Positive
+    """Position in the queue's stream, 1 first."""
+    ts: Timestamp
+    """When the gatekeeper decided it."""
+    events: Annotated[tuple[QueueRecord, ...], Meta(min_length=1)]
+    """What happened, in order."""
 
 
 class RepoRecord(Document):

@@ -458,7 +458,9 @@ class Plan(Document):
     """What the role asked a model, if it asked one."""
 
 
-GateName = Literal["schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "landing"]
+GateName = Literal[
+    "schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "queue", "landing"
+]
 
 
 class Violation(Document):

@@ -114,7 +114,7 @@ class RunStatus(Document):
     """Who ordered the run, as the order names them. A claim, for the record."""
     status: RunOutcome
     """Whether it is still running, or how it ended."""
-    state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+    state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "QUEUED", "FAILED", "ABORTED"]
     """State in the life cycle of a run (specification 7)."""
     since: Timestamp
     """When the run entered this state."""
@@ -302,7 +302,7 @@ class RunContext(Document):
     """Number of the event after which the run had this state."""
     status: RunOutcome
     """Whether it is still running, or how it ended."""
-    state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+    state: Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "QUEUED", "FAILED", "ABORTED"]
     """State in the life cycle of a run."""
     attempt: Attempt
     sections: tuple[ContextSection, ...]

@@ -370,6 +370,14 @@ class Mirror:
         """The tree id of ``baseline`` (a commit or tree) with ``changes``. DeniedError (``git_path``), MalformedError."""
         return await in_thread(lambda: self._objects.write_tree(self._tree_of(baseline), changes))
 
+    async def with_objects(self, tree: str, changes: Sequence[TreeChange]) -> str:
+        """Return ``tree`` with changes whose objects are in the mirror."""
+        return self._note_written(await in_thread(self._objects.with_objects, tree, changes))
+
+    async def raw_objects(self, object_ids: Iterable[str], kind: str) -> dict[str, bytes]:
+        """Return the bytes of several objects of one ``kind`` (``commit`` or ``tree``), by id. GitError (``object_missing``)."""
+        return await in_thread(self._objects.raw_objects, tuple(object_ids), kind)
+
     async def commit_tree(self, tree: str, *, parent: str, message: str, when: datetime, author: Person | None = None) -> str:
         """A commit by Gatewright, and by ``author`` if there is one; the same arguments give the same id.
 

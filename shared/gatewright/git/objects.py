@@ -265,7 +265,7 @@ class Objects:
             except CommandFailedError:
                 return None
             changes = part.changes(self._git.execute("ls-files", "--stage", "-z", index=index))
-        return None if changes is None else self._with_objects(tree, changes)
+        return None if changes is None else self.with_objects(tree, changes)
 
     def _apply_to_index(self, index: Path, patch: bytes, strip: int) -> None:
         """CommandFailedError where git refuses it, PatchError where it takes too long or meets an assertion of git's."""
@@ -290,9 +290,10 @@ class Objects:
             return check_object_id(self._git.execute("write-tree", index=index).decode("ascii", "replace").strip())
         options = ("--cached", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
         changes = parse_changes(self._git.execute("diff-index", *options, baseline, index=index))
-        return self._with_objects(baseline, changes)
+        return self.with_objects(baseline, changes)
 
-    def _with_objects(self, tree: str, changes: Sequence[TreeChange]) -> str:
+    def with_objects(self, tree: str, changes: Sequence[TreeChange]) -> str:
+        """Return the id of ``tree`` with changes whose objects are in the repository."""
         return self._import(lambda scratch: fast_import.stream_of_objects(tree, changes, scratch)) if changes else tree
 
     def _read_tree(self, tree: str, index: Path) -> None:
@@ -363,6 +364,11 @@ class Objects:
             return {}
         trees = parse_objects(self._batch("--batch", wanted), "tree")
         return {tree_id: parse_directory(content, len(tree_id) // 2) for tree_id, content in trees}
+
+    def raw_objects(self, object_ids: Iterable[str], kind: str) -> dict[str, bytes]:
+        """Return the bytes of objects of one kind by id. Raises GitError (``object_missing``) for an id that is none here."""
+        wanted = sorted({check_object_id(object_id) for object_id in object_ids})
+        return dict(parse_objects(self._batch("--batch", wanted), kind)) if wanted else {}
 
     def _batch(self, form: str, object_ids: Sequence[str], limit: int = BLOBS_LIMIT) -> bytes:
         if self._kept is not None:

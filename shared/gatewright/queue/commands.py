@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gatewright.queue.policy import QueuePolicy
+from gatewright.contracts.queue_policy import QueuePolicy
 from gatewright.queue.state import Entry, Queue, Tip, runs_in
 
 

@@ -9,11 +9,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from gatewright.contracts.queue_policy import QueuePolicy
 from gatewright.queue import events as e
 from gatewright.queue.draft import QueueDraft
 from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested, Tick
 from gatewright.queue.planning import conflicts_after_landing, place_of
-from gatewright.queue.policy import QueuePolicy
 from gatewright.queue.state import Entry, Queue, Tip, runs_in
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from gatewright.clock import timestamp
+from gatewright.contracts.queue_policy import HoldReason, LeaveCode, QueuePolicy
 from gatewright.errors import GatewrightError
 from gatewright.queue import events as e
 from gatewright.queue.inputs import Tested
 from gatewright.queue.planning import next_group, suspicions
-from gatewright.queue.policy import HoldReason, LeaveCode, QueuePolicy
 from gatewright.queue.state import UNNAMED, Position, Queue, Result, TestRun, runs_in
 
 

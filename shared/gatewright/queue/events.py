@@ -11,10 +11,10 @@ from typing import ClassVar, Literal
 
 from msgspec.structs import replace
 
+from gatewright.contracts.queue_policy import HoldReason, LeaveCode, Outcome
 from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId, Positive, RunId, Sha256, Timestamp
 from gatewright.errors import MalformedError
 from gatewright.queue.composition import footprint_of
-from gatewright.queue.policy import HoldReason, LeaveCode, Outcome
 from gatewright.queue.state import UNNAMED, Entry, Position, Queue, Queued, Result, TestRun, Tip, runs_in
 
 

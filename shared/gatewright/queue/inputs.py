@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gatewright.contracts.queue_policy import Outcome
 from gatewright.queue.events import (
     BaseMoved,
     EntryLeft,
@@ -19,7 +20,6 @@ from gatewright.queue.events import (
     QueueResumed,
     TestPartReported,
 )
-from gatewright.queue.policy import Outcome
 from gatewright.queue.state import Entry, Tip
 
 

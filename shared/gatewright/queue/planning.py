@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from gatewright.contracts.queue_policy import LANES, QueuePolicy
 from gatewright.queue.composition import Footprint, conflict_with, folders_of, footprint_of
-from gatewright.queue.policy import LANES, QueuePolicy
 from gatewright.queue.state import UNNAMED, Entry, Queue, Queued, runs_in
 
 

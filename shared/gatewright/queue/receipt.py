@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gatewright.contracts.queue_policy import Outcome
 from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Sha256
 from gatewright.errors import Fault, MalformedError
 from gatewright.queue.composition import Change
-from gatewright.queue.policy import Outcome
 from gatewright.queue.state import Position, Queue, Tip
 
 #: Computes the tree of a base tree with changes on top; empty on a conflict.

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gatewright.contracts.queue_policy import HoldReason, LeaveCode, Outcome
 from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId, Priority, RunId, Timestamp
 from gatewright.queue.composition import Change, Footprint
-from gatewright.queue.policy import HoldReason, LeaveCode, Outcome
 
 #: Placeholder for the name of a failed test where a red report names none.
 UNNAMED = "(unnamed)"

@@ -74,6 +74,7 @@ RULES: dict[GateName, frozenset[str]] = {
     "reviewer": frozenset({"same_tree", "reviewer_gate", "read_only", "times"}),
     "tests": frozenset({"same_tree", "tests_gate", "rerun", "acceptance_tests"})
     | {"test_proof", "proof_facts", "times", "artifacts"},
+    "queue": frozenset(COMPLETION),
     "landing": frozenset(COMPLETION),
 }
 
@@ -183,7 +184,7 @@ def expected_evidence(
             return tuple(_diff(run, report))
         case "integrated":
             return tuple(_integrated_evidence(run, _first(following, e.CandidateComposed)))
-        case "landing":
+        case "queue" | "landing":
             return tuple(_landing(run, _first(following, e.Landed), held))
         case _:
             return ()

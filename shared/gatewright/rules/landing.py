@@ -15,17 +15,25 @@ def landing_ref(run_id: str, repository: Repository) -> str:
     match repository.landing:
         case "branch":
             return RUN_BRANCHES + run_id
-        case "target":
+        case "target" | "queue":
             return repository.target_ref or ""
         case _:
             return ""
 
 
+def lands_by_queue(run: Run) -> bool:
+    """Return whether the run's change goes through the merge queue of its target."""
+    repository = run.contract.repository if run.contract is not None else None
+    return repository is not None and repository.landing == "queue"
+
+
 def commit_message(run: Run, contract: TaskContract) -> str:
     """Return the commit message: subject from the contract, and trailers that link the commit to the evidence.
 
-    The chain's head is that of the run before landing, so repeating a landing after a crash makes the same commit.
+    The chain's head is that of the run before landing, or when it entered the merge queue, so repeating a landing after a crash
+    makes the same commit.
     """
+    seq, head = (run.seq, run.head) if run.queued is None else (run.queued.seq, run.queued.head)
     words = "".join(char if char.isprintable() else " " for char in contract.inputs.spec)
     subject = " ".join(words.split())[:72].rstrip() or run.run_id
     digest = hashlib.sha256(codec.encode(contract)).hexdigest()
@@ -33,7 +41,7 @@ def commit_message(run: Run, contract: TaskContract) -> str:
         f"{subject}\n\n"
         f"Gatewright-Run: {run.run_id}\n"
         f"Gatewright-Contract: sha256:{digest}\n"
-        f"Gatewright-Event-Chain: {run.seq}:{run.head}\n"
+        f"Gatewright-Event-Chain: {seq}:{head}\n"
         + "".join(f"Gatewright-Requirement: {requirement}\n" for requirement in dict.fromkeys(contract.requirement_ids))
         + (f"Gatewright-Source: {source.head}\n" if (source := contract.source_branch) is not None else "")
     )

@@ -155,6 +155,14 @@ class RunFailure(Struct, frozen=True):
     message: str
 
 
+class QueuedAt(Struct, frozen=True):
+    """When a run entered the merge queue: number, hash and time of that event."""
+
+    seq: int
+    head: str
+    at: str
+
+
 class Run(Struct, frozen=True):
     """A run after some events. ``head`` and ``seq`` are the end of its event chain, ``transitions`` its ledger messages."""
 
@@ -204,6 +212,10 @@ class Run(Struct, frozen=True):
     transfers: tuple[TransferManifest, ...] = ()
     #: Questions to roles beside the run by task id, in order. They never change the state.
     summonses: Mapping[str, AskedSummons] = field(default_factory=dict)
+    #: The queue gate admitted the candidate to the merge queue.
+    admitted: bool = False
+    #: Set once the run is in the merge queue.
+    queued: QueuedAt | None = None
     #: The state in which the run was parked, and since when; empty while it is not parked.
     parked_from: State | None = None
     parked_at: str = ""

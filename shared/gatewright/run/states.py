@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+State = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "QUEUED", "FAILED", "ABORTED"]
 #: Parked until a person has answered; the run then continues in its earlier state.
 PARKED: Literal["AWAITING_APPROVAL"] = "AWAITING_APPROVAL"
+#: Parked in the merge queue of its target branch.
+QUEUED: Literal["QUEUED"] = "QUEUED"
+#: States in which nothing works for the run, and its wall time stands still.
+WAITING: frozenset[str] = frozenset({PARKED, QUEUED})
 Level = Literal["INFO", "WARN", "ERROR"]
 Status = Literal["SUCCESS", "FAILED", "ABORTED"]
 Ending = Literal["FAILED", "ABORTED"]
@@ -17,10 +21,11 @@ SUCCESSORS: dict[State, tuple[State, ...]] = {
     "S1": ("S2", "AWAITING_APPROVAL"),
     "S2": ("S3", "S5"),
     "S3": ("S4", "S5", "AWAITING_APPROVAL"),
-    "S4": ("S5", "S6", "AWAITING_APPROVAL"),
+    "S4": ("S5", "S6", "AWAITING_APPROVAL", "QUEUED"),
     "S5": ("S2",),
     "S6": (),
     "AWAITING_APPROVAL": ("S1", "S4", "S5"),
+    "QUEUED": ("S6",),
     "FAILED": (),
     "ABORTED": (),
 }
@@ -39,6 +44,7 @@ STATE_NAMES: dict[str, str] = {
     "S5": "Fix",
     "S6": "Done",
     "AWAITING_APPROVAL": "Wait for a person",
+    "QUEUED": "Wait in the merge queue",
     "FAILED": "Failed",
     "ABORTED": "Aborted",
 }

@@ -20,7 +20,7 @@ TaskOutcome = Literal["answered", "refused", "retried", "timed_out", "cancelled"
 SubmissionOutcome = Literal["accepted", "existing", "refused"]
 RunOutcome = Literal["success", "failed", "aborted"]
 #: The states of a run that last; in S6, FAILED and ABORTED it waits for its bundle.
-Stage = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "FAILED", "ABORTED"]
+Stage = Literal["S0", "S1", "S2", "S3", "S4", "S5", "S6", "AWAITING_APPROVAL", "QUEUED", "FAILED", "ABORTED"]
 #: A work queue: of a role, of the gatekeeper, or one outside this list.
 QueueName = Literal["intake", "results", "exhausted", "pm", "techlead", "worker", "reviewer", "testrunner", "other"]
 #: The label ``pool`` has the names that the operator gave the pools of roles, so many of them; those beyond are ``other``.

@@ -9,12 +9,13 @@ from gatewright.contracts.work_documents import BriefContext, BriefScope, BriefS
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import BINDING, decisions_of
 from gatewright.prompts.sections import mission_line
+from gatewright.rules.landing import lands_by_queue
 from gatewright.run import events as e
 from gatewright.run.state import AskedApproval, Run
 from gatewright.worker_role import ways
 
 #: What has to pass before a run is done, in the order of its life.
-GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "landing")
+GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "queue", "landing")
 
 #: The states of requests that needed no answer of a person, or were replaced by another one.
 _NOT_REQUIRED = frozenset({"autopilot", "withdrawn", "lapsed"})
@@ -44,7 +45,7 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
         key_decisions=_binding_decisions(run, records),
         spec=BriefSpec(scope=BriefScope(files_owned=contract.allowed_paths)),
         relevant_memories=(),
-        ship=repository is not None and repository.landing == "target",
+        ship=repository is not None and repository.moves_target,
         audit_gates=gates_required(run),
         lifecycle="ephemeral",
     )
@@ -52,7 +53,8 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
 
 def gates_required(run: Run) -> tuple[str, ...]:
     """Return the gates that must pass before this run is done: people only if the run had to wait for one."""
-    return tuple(gate for gate in GATES if gate != "approval" or approvals_required(run))
+    left_out = {*(() if approvals_required(run) else ("approval",)), *(() if lands_by_queue(run) else ("queue",))}
+    return tuple(gate for gate in GATES if gate not in left_out)
 
 
 def approvals_required(run: Run) -> tuple[AskedApproval, ...]:

@@ -9,7 +9,7 @@ from gatewright.errors import GitError, PatchError
 from gatewright.git.mirror import Mirror
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.change.candidate import patch_of
-from gatewright.services.gatekeeper.gates.context import ChangeContext
+from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
 
 
 async def bring_workers(context: ChangeContext, run: Run) -> None:
@@ -32,10 +32,14 @@ async def bring_candidate(context: ChangeContext, run: Run) -> None:
         GitError: the rebuilt tree has another id (``tree_differs``), or the mirror cannot be read.
         ArtifactError: the patch cannot be read.
     """
-    mirror = context.mirror
+    await bring_candidate_of(run, context.mirror, context.artifacts)
+
+
+async def bring_candidate_of(run: Run, mirror: Mirror, artifacts: Artifacts) -> None:
+    """Do the same without a judgement. The mirror has the baseline."""
     candidate = run.candidate
     if candidate is not None and not await mirror.has_tree(candidate.tree):
-        await _bring(run, candidate.tree, await context.artifacts.get_artifact(candidate.patch), mirror)
+        await _bring(run, candidate.tree, await artifacts.get_artifact(candidate.patch), mirror)
 
 
 async def _bring(run: Run, tree: str, patch: bytes, mirror: Mirror) -> None:

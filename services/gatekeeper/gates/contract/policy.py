@@ -168,8 +168,8 @@ def _repository(report: GateReportBuilder, repository: Repository | None) -> Non
         report.violate("repository_missing", "repository", "the contract does not name its repository")
     elif holds_credentials(repository.url):
         report.violate("repository_has_credentials", "repository", "a URL with a password would be kept as evidence")
-    elif repository.landing == "target" and not _landable(repository.target_ref or ""):
-        report.violate("bad_ref", "repository", "landing on a target needs target_ref: refs/heads/...")
+    elif repository.moves_target and not _landable(repository.target_ref or ""):
+        report.violate("bad_ref", "repository", "landing on a target, or by its merge queue, needs target_ref: refs/heads/...")
 
 
 def _landable(ref: str) -> bool:

@@ -47,7 +47,7 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
     1. Every rule of the repository is supported here, and the repository is writable.
     2. No existing branch conflicts with the name of a new one.
     3. The branch to move exists.
-    4. It points to the baseline, from where the landing moves it.
+    4. It points to the baseline, from where the landing moves it, unless the change goes through the merge queue.
     5. No worktree has it checked out.
 
     The landing itself detects later changes.
@@ -65,14 +65,14 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
         report.violate(fault.reason, "target.rules", fault.message)
     for hook in rules.reacting:
         report.remark("target.rules", f"{hook} of the target does not run")
-    if repository.landing != "target":
+    if not repository.moves_target:
         await _judge_name(context, ref, mirror)  # 2
         return
     report.checked("target", ref)
     current = await mirror.current(ref)
     if current is None:  # 3
         report.violate("target_missing", "target", f"the repository has no {ref}")
-    elif current != baseline:  # 4
+    elif current != baseline and repository.landing == "target":  # 4
         words = f"{ref} is at {current[:12]}, and the run starts from {baseline[:12]}: a change lands on what it was made from"
         report.violate("target_elsewhere", "target", words)
     elif (place := await mirror.checked_out(ref)) is not None:  # 5
@@ -115,7 +115,7 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
     previous = baseline if repository.landing == "target" else None
     earlier = None
     try:
-        await _push(commit, ref, previous, mirror)
+        await push_commit(commit, ref, previous, mirror)
     except (GitError, HostError) as error:
         if is_waited_for(error):
             raise
@@ -156,7 +156,7 @@ async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed
     )
 
 
-async def _push(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:
+async def push_commit(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:
     """Move the ref, even while another gatekeeper moves it to the same commit. Raises GitError.
 
     A push that is refused although the ref did not move collided with another push, and is retried, so that the run does not

@@ -18,8 +18,8 @@ from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.errors import MalformedError
 from gatewright.run.events.base import RunEvent
 from gatewright.run.events.judging import Landed
-from gatewright.run.state import Run, RunFailure
-from gatewright.run.states import PARKED, SENT_BACK, SUCCESSORS, TERMINAL, Level, State, Status
+from gatewright.run.state import QueuedAt, Run, RunFailure
+from gatewright.run.states import PARKED, QUEUED, SENT_BACK, SUCCESSORS, TERMINAL, WAITING, Level, State, Status
 
 #: Form of the records of runs: see ``RunAccepted.recording``.
 RECORDING: Final = 3
@@ -126,6 +126,8 @@ class StateEntered(RunEvent, frozen=True):
             case "S4":
                 reviewed = [run.candidates[number].reviewed for number in run.in_the_running()]
                 grounds = run.review is not None or (bool(reviewed) and all(reviewed))
+            case "QUEUED":
+                grounds = run.tests_passed and run.candidate is not None and run.admitted
             case "S6":
                 grounds = run.landed is not None
             case _:
@@ -138,9 +140,11 @@ class StateEntered(RunEvent, frozen=True):
         goes_on = {run.parked_from, *SENT_BACK.get(run.parked_from or "", ()), "FAILED", "ABORTED"}
         if self.state not in allowed or (run.parked and self.state not in goes_on):
             raise MalformedError(f"{self.state} may not follow {run.state}", code="bad_event")
-        if self.state == PARKED:
+        if self.state == QUEUED:
+            run = replace(run, queued=QueuedAt(record.seq, record.hash, record.ts))
+        if self.state in WAITING:
             return replace(run, state=self.state, parked_from=run.state, parked_at=record.ts)
-        if run.parked:
+        if run.state in WAITING:
             waited = (datetime.fromisoformat(record.ts) - datetime.fromisoformat(run.parked_at)).total_seconds()
             run = replace(run, parked_from=None, parked_at="", parked_seconds=run.parked_seconds + max(0.0, waited))
         return replace(run, state=self.state)

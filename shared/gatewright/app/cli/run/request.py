@@ -260,8 +260,9 @@ def _contradictions(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/executor/fallback", "missing", words))
     if options.interactive and options.agent is None:
         faults.append(Fault("/interactive", "invalid", "--interactive answers what an agent asks: give --agent NAME"))
-    if options.land == "target" and not options.target_ref:
-        faults.append(Fault("/repository/target_ref", "missing", "--land target needs --target-ref BRANCH"))
+    if options.land in {"target", "queue"} and not options.target_ref:
+        words = f"--land {options.land} needs --target-ref BRANCH"
+        faults.append(Fault("/repository/target_ref", "missing", words))
     for number, requirement in enumerate(options.requirement):
         if _REQUIREMENT.fullmatch(requirement) is None:
             words = f"--requirement {requirement}: an id is PROJECT-CATEGORY-NUMBER, PAY-SEC-007 say"

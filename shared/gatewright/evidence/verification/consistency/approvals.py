@@ -275,10 +275,10 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
                 yield moment.contradiction(
                     APPROVAL, layout.EVENTS, layout.CONTRACT, "work was given out that a person had to approve"
                 )
-        case e.Landed():
+        case e.StateEntered(state="QUEUED") | e.Landed():
             if not (is_cleared(run, "contract") and is_cleared(run, "candidate")):
                 yield moment.contradiction(
-                    APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed, and a person had to approve that"
+                    APPROVAL, layout.GIT_LANDED, layout.EVENTS, "it landed or was queued, and a person had to approve that"
                 )
             yield from _landed_on(moment, run)
             if moment.when is not None and next_request(run, moment.when) is not None:

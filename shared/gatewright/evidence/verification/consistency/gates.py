@@ -13,6 +13,7 @@ from gatewright.evidence.verification.consistency.replayed_run import Contradict
 from gatewright.rules.gate_evidence import POLICIES
 from gatewright.run import events as e
 from gatewright.run.state import Run
+from gatewright.run.states import QUEUED
 
 MISSING = "gate_missing"
 IGNORED = "gate_ignored"
@@ -79,9 +80,9 @@ def check_gates(replayed: ReplayedRun) -> Iterator[Contradiction]:
             case e.TaskDispatched(role="pm"):
                 standing.withdraw("policy")
             case e.ReviewReceived():
-                standing.withdraw("reviewer", "tests", "landing")
+                standing.withdraw("reviewer", "tests", "queue", "landing")
             case e.TestsReceived():
-                standing.withdraw("tests", "landing")
+                standing.withdraw("tests", "queue", "landing")
             case _:
                 whose = moment.candidate or _candidate_about(moment)
                 yield from _check_allowed(moment, standings[0].with_those(standings[whose]))  # 3
@@ -143,7 +144,9 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
                 return {}
             result = layout.task_result(task.task_id)
             return {"patch": (task.result.git.patch, result), "candidate_tree": (task.tree, layout.EVENTS)}
-        case "reviewer" | "tests" | "approval" | "landing":
+        case "landing" if run.state == QUEUED:
+            return {}  # the receipt proves the tree
+        case "reviewer" | "tests" | "approval" | "queue" | "landing":
             return {"candidate_tree": (tree, layout.GIT_CANDIDATE), "tree": (tree, layout.GIT_CANDIDATE)}
         case _:
             return {}
@@ -175,6 +178,9 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
                 yield from _need(moment, standing, gate, layout.EVENTS)
         case e.StateEntered(state="S4") if not run.candidates:
             yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
+        case e.StateEntered(state="QUEUED"):
+            yield from _need(moment, standing, "tests", layout.TEST_REPORT)
+            yield from _need(moment, standing, "queue", layout.GIT_CANDIDATE)
         case e.Landed(commit=commit, tree=tree):
             yield from _need(moment, standing, "tests", layout.TEST_REPORT)
             yield from _need(moment, standing, "landing", layout.GIT_LANDED)

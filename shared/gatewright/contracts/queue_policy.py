@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, field
@@ -67,7 +66,7 @@ class QueuePolicy(Document, frozen=True):
     window: Window = Window()
     batch_size: Annotated[int, Meta(ge=1, le=64)] = 8
     """Maximum entries of a position."""
-    lanes: Mapping[str, Priority] = field(default_factory=dict)
+    lanes: dict[str, Priority] = field(default_factory=dict)
     """Fastest lane that a publisher may request; ``normal`` for others."""
     overtaken_at_most: Count = 64
     """Maximum entries that may land before one that was enqueued earlier."""
@@ -91,3 +90,21 @@ class QueuePolicy(Document, frozen=True):
     def window_after(self, window: int, *, landed: bool) -> int:
         """Return the window after a landing, or after a red position."""
         return min(window + 1, self.window.most) if landed else max(window // 2, self.window.least)
+
+
+class QueueRule(Document, frozen=True):
+    """The queues of some branches of some repositories."""
+
+    repositories: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    """Addresses, prefixes of addresses that end in / or :, or * for all."""
+    branches: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    """Full names, such as refs/heads/main, or folders of them, such as refs/heads/release/*."""
+    policy: QueuePolicy = QueuePolicy()
+    """Settings of each of these queues."""
+
+
+class QueueRules(Document, frozen=True):
+    """The operator's settings of merge queues. The first rule that covers a branch applies; other branches have no queue."""
+
+    version: Literal["1"]
+    queues: Annotated[tuple[QueueRule, ...], Meta(max_length=1000)]

@@ -1,0 +1,1 @@
+"""Merge queues: their stream, and the work that their state asks for."""

@@ -1,0 +1,195 @@
+"""Positions in the mirror: each run's change on top of a tree, path by path, with one commit for each run.
+
+The same entries on the same tip give the same commits on every host. So a gatekeeper whose mirror lacks a position makes it
+again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gatewright.errors import GitError, MalformedError
+from gatewright.git.changes import TreeChange, TreeListing
+from gatewright.git.mirror import Mirror, Mirrors
+from gatewright.git.modes import ABSENT
+from gatewright.ledger.store import Ledger
+from gatewright.queue.composition import Blob, Change, Conflict, compose, folders_of
+from gatewright.queue.state import Entry, Queue, Tip
+from gatewright.rules.landing import commit_message
+from gatewright.rules.standing import rests_on_people
+from gatewright.run.state import Run
+from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate_of
+from gatewright.services.gatekeeper.gates.context import Artifacts
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedPosition:
+    """A position as it lies in the mirror: its tree, and one commit for each run, in order."""
+
+    tree: str
+    commits: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotComposed:
+    """The first run that does not fit. ``paths``: where it conflicts; none where an approval does not carry over."""
+
+    run_id: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Composer:
+    """Composes positions in the mirrors of this host."""
+
+    ledger: Ledger
+    mirrors: Mirrors
+    artifacts: Artifacts
+
+    async def mirror_at(self, repository: str, base: str) -> Mirror:
+        """Return the mirror of a repository, with the commit ``base``. Raises GitError."""
+        mirror = await self.mirrors.open(repository)
+        await mirror.ensure(base)
+        return mirror
+
+    async def run_of(self, run_id: str) -> Run:
+        """Return a run of the queue.
+
+        Raises:
+            MalformedError: it is unknown, or was never queued (``run_unknown``).
+        """
+        run = (await self.ledger.get(run_id)).run
+        if run is None or run.contract is None or run.candidate is None or run.queued is None:
+            raise MalformedError(f"{run_id} is in a merge queue and was never queued", code="run_unknown")
+        return run
+
+    async def changes_of(self, run: Run) -> tuple[Change, ...]:
+        """Return the change of a run by path.
+
+        Raises:
+            GitError: the mirror cannot be read.
+            MalformedError: a path is not UTF-8 (``bad_path``).
+        """
+        mirror = await self.mirror_at(run.accepted.repository_url, run.accepted.baseline_commit)
+        await bring_candidate_of(run, mirror, self.artifacts)
+        tree = run.candidate.tree if run.candidate is not None else run.accepted.baseline_tree
+        return tuple(_change(each) for each in await mirror.changes(run.accepted.baseline_tree, tree))
+
+    async def compose(self, repository: str, onto: Tip, entries: Sequence[Entry]) -> ComposedPosition | NotComposed:
+        """Put the changes of ``entries`` on top of a tip that is in the mirror, one commit each.
+
+        Raises:
+            GitError: the mirror cannot be read or written.
+            MalformedError: a run of the queue cannot be read.
+        """
+        mirror = await self.mirrors.open(repository)
+        tree, parent = onto.tree, onto.commit
+        commits = []
+        for entry in entries:
+            run = await self.run_of(entry.run_id)
+            await mirror.ensure(run.accepted.baseline_commit)
+            await bring_candidate_of(run, mirror, self.artifacts)
+            composed = compose(_current(await mirror.listing(tree), entry.changes), entry.changes)
+            if isinstance(composed, Conflict):
+                return NotComposed(entry.run_id, composed.paths)
+            if not composed.unchanged and rests_on_people(run):
+                return NotComposed(entry.run_id)
+            tree = await mirror.with_objects(tree, _tree_changes(entry.changes, composed.writes))
+            parent = await _commit(mirror, run, tree, parent)
+            commits.append(parent)
+        return ComposedPosition(tree, tuple(commits))
+
+    async def bring(self, queue: Queue, tree: str) -> Mirror:
+        """Return the mirror with the base and every position up to the one of ``tree``, made again where it lacks one.
+
+        Raises:
+            GitError: the mirror cannot be read, or a position differs (``tree_differs``).
+        """
+        mirror = await self.mirror_at(queue.repository, queue.base.commit)
+        onto = queue.base
+        for position in queue.line:
+            if onto.tree == tree or not position.tree:
+                break
+            if not await _has(mirror, position.commits[-1]):
+                entries = [queue.entries[run_id].entry for run_id in position.runs]
+                made = await self.compose(queue.repository, onto, entries)
+                if made != ComposedPosition(position.tree, position.commits):
+                    raise GitError(f"position {position.number} of {queue.branch} comes out differently", code="tree_differs")
+            onto = Tip(commit=position.commits[-1], tree=position.tree)
+        return mirror
+
+
+async def _has(mirror: Mirror, commit: str) -> bool:
+    try:
+        await mirror.tree_of(commit)
+    except GitError as error:
+        if error.reason == "object_missing":
+            return False
+        raise
+    return True
+
+
+async def _commit(mirror: Mirror, run: Run, tree: str, parent: str) -> str:
+    if run.contract is None or run.queued is None:
+        raise MalformedError(f"{run.run_id} was never queued", code="run_unknown")
+    return await mirror.commit_tree(
+        tree,
+        parent=parent,
+        message=commit_message(run, run.contract),
+        when=datetime.fromisoformat(run.queued.at),
+        author=run.contract.author,
+    )
+
+
+def _change(change: TreeChange) -> Change:
+    try:
+        path = change.path.decode()
+    except UnicodeDecodeError:
+        raise MalformedError(f"{change.path!r} is no UTF-8, which a merge queue needs", code="bad_path") from None
+    return Change(path=path, old=_blob(change.old_mode, change.old_id), new=_blob(change.new_mode, change.new_id))
+
+
+def _blob(mode: str, object_id: str) -> Blob | None:
+    return None if mode == ABSENT else Blob(mode=mode, object_id=object_id)
+
+
+def _tree_changes(changes: Iterable[Change], writes: Mapping[str, Blob | None]) -> list[TreeChange]:
+    """Return the changes that the composition writes, as differences of trees."""
+    found = []
+    for change in changes:
+        if change.path not in writes:
+            continue
+        old, new = change.old, writes[change.path]
+        absent = "0" * len((old or new or Blob(mode=ABSENT, object_id="")).object_id)
+        found.append(
+            TreeChange(
+                path=change.path.encode(),
+                old_mode=old.mode if old is not None else ABSENT,
+                new_mode=new.mode if new is not None else ABSENT,
+                old_id=old.object_id if old is not None else absent,
+                new_id=new.object_id if new is not None else absent,
+                status="D" if new is None else "A" if old is None else "M",
+            )
+        )
+    return found
+
+
+def _current(listing: TreeListing, changes: Iterable[Change]) -> dict[str, Blob | None]:
+    """Return what a tree has at, above and below the paths of a change, as ``compose`` reads it."""
+    found: dict[str, Blob | None] = {}
+    for change in changes:
+        for path in (change.path, *folders_of(change.path)):
+            entry = listing.by_name.get(path)
+            if entry is not None:
+                found[path] = Blob(mode=entry.mode, object_id=entry.object_id)
+        if change.path in found or change.new is None:
+            continue
+        below = f"{change.path}/".encode()
+        for entry in listing.entries[bisect_left(listing.entries, (below,)) :]:
+            if not entry.path.startswith(below):
+                break
+            found[entry.path.decode("utf-8", "surrogateescape")] = Blob(mode=entry.mode, object_id=entry.object_id)
+    return found

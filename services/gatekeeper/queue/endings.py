@@ -1,0 +1,64 @@
+"""How a run ends that left its merge queue: reason code and text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gatewright.contracts.queue_policy import LeaveCode
+from gatewright.queue.events import EntryLeft
+from gatewright.services.gatekeeper.gates.landing.queued import LeftQueue
+
+#: Reason code of a run by the code with which its entry left.
+CODES: Final[Mapping[LeaveCode, str]] = {
+    "tests_failed": "merge_tests_failed",
+    "tests_timed_out": "merge_tests_timed_out",
+    "conflict_with_ahead": "merge_conflict",
+    "scope_after_merge": "merge_scope",
+    "approval_void": "merge_approval_void",
+    "aborted": "merge_dequeued",
+    "superseded": "merge_superseded",
+    "target_missing": "target_missing",
+    "policy_changed": "merge_policy_changed",
+    "budget_exceeded": "merge_budget_exceeded",
+    "requeue_exhausted": "merge_requeues_exhausted",
+}
+#: Names and paths that a text has; the events have all.
+_SHOWN: Final = 5
+
+
+def left_queue(event: EntryLeft, branch: str) -> LeftQueue:
+    """Return how the run of an entry ends."""
+    return LeftQueue(CODES[event.code], _words(event, branch.removeprefix("refs/heads/")))
+
+
+def _words(event: EntryLeft, branch: str) -> str:
+    match event.code:
+        case "tests_failed":
+            return f"on top of {branch} the tests fail: {_list(event.tests) or 'no report names one'}"
+        case "tests_timed_out":
+            return f"on top of {branch} the tests do not end in time"
+        case "conflict_with_ahead":
+            against = f"the change of {event.against}" if event.against else f"a commit on {branch}"
+            return f"{_list(event.paths)} was also changed by {against}"
+        case "scope_after_merge":
+            return f"on top of {branch} the change is outside its scope"
+        case "approval_void":
+            return "an approval of the change no longer holds"
+        case "aborted":
+            return f"{event.by or 'an operator'} removed it from the merge queue"
+        case "superseded":
+            return "a later run replaces it"
+        case "target_missing":
+            return f"the repository has no {branch}"
+        case "policy_changed":
+            return "the policy of the merge queue no longer admits it"
+        case "budget_exceeded":
+            return "its budget does not cover another test"
+        case "requeue_exhausted":
+            return "the change was queued as often as the policy permits"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
