@@ -27,7 +27,7 @@ from gatewright.host_facts import host
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers, visible, with_hidden_part
 from gatewright.rules import gate_evidence as seen
 from gatewright.rules.approvals import is_cleared, judge_batch, judge_decision
-from gatewright.rules.landing import landing_ref
+from gatewright.rules.landing import landing_ref, lands_by_queue
 from gatewright.rules.people.ownership import orderers_of
 from gatewright.rules.repairs import REFUSED_BEFORE, after, refused_trees, rejections, revision_order
 from gatewright.rules.reports import times
@@ -463,8 +463,12 @@ async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.
 
 
 def claim_of(run: Run, contract: TaskContract) -> Claim:
-    """Return the paths that the run must hold exclusively, on the ref that it lands on."""
+    """Return the paths that the run must hold exclusively, on the ref that it lands on.
+
+    A run that lands by the merge queue holds them on a ref of its own: the queue finds conflicts, and no run waits for another.
+    """
     ref = landing_ref(run.run_id, contract.repository) if contract.repository is not None else ""
+    ref = run.run_id if lands_by_queue(run) else ref
     return Claim(run.run_id, ref, contract.allowed_paths, TASK_CLASSES.index(priority_of(run)))
 
 

@@ -230,8 +230,13 @@ class MergeQueues:
     async def _saw(self, message: Message) -> None:
         queue_id = queue_id_in(message)
         work = self._work.setdefault(queue_id, _Work(KnownQueue(queue_id)))
-        if message.sequence <= work.known.sequence:
-            return
+        async with work.turn:  # a message of this process may arrive before the answer to its own append
+            if message.sequence <= work.known.sequence:
+                return
+            self._follow_on(work, message)
+
+    def _follow_on(self, work: _Work, message: Message) -> None:
+        queue_id = work.known.queue_id
         try:
             self._advance(work, self._store.after(work.known, message), own=False, stored_at=message.stored_at)
         except MalformedError as error:
