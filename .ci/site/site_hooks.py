@@ -12,6 +12,7 @@ from typing import Any
 
 OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+([^)#\s]*)[^)]*\)")
 PAGE = re.compile(r"\]\(((?:adr/)?[\w-]+\.md)\)")
+DECISIONS = "adr/README.md"
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
@@ -20,10 +21,13 @@ def github_anchor(heading: str, _separator: str) -> str:
 
 
 def on_config(config: Any) -> Any:
-    """Add each section of the index with the pages that it links to, in order."""
-    index = Path(config["docs_dir"], "README.md").read_text("utf-8")
-    for section in index.split("\n## ")[1:]:
-        config["nav"].append({section.partition("\n")[0]: PAGE.findall(section)})
+    """Add each section of the index with the pages that it links to, in order, and the decisions of their own index."""
+    docs = Path(config["docs_dir"])
+    for section in (docs / "README.md").read_text("utf-8").split("\n## ")[1:]:
+        pages = PAGE.findall(section)
+        if DECISIONS in pages:
+            pages += [f"adr/{page}" for page in PAGE.findall((docs / DECISIONS).read_text("utf-8"))]
+        config["nav"].append({section.partition("\n")[0]: pages})
     return config
 
 

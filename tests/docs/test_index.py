@@ -1,4 +1,4 @@
-"""The documentation can be walked: every page is in the index, every decision under its number, and no link leads nowhere."""
+"""A reader finds every page: it is in the index, every decision is under its number, and each link leads to a heading."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.docs.snippets import ROOT
 
 DOCS = ROOT / "docs"
 INDEX = DOCS / "README.md"
+DECISIONS = DOCS / "adr" / "README.md"
 KINDS = ["Tutorials", "How-to guides", "Reference", "Explanation", "Decisions"]
 ELSEWHERE = ("http://", "https://", "mailto:")
 
@@ -35,7 +36,7 @@ def test_every_link_of_a_page_leads_to_a_file_and_to_a_heading_in_it(page: Path)
 
 
 def test_every_page_is_in_the_index_once() -> None:
-    indexed = [path for link in inside(INDEX) for path, _ in [target(INDEX, link)]]
+    indexed = [path for index in (INDEX, DECISIONS) for link in inside(index) for path, _ in [target(index, link)]]
     pages = {page for page in DOCS.rglob("*.md") if page != INDEX}
     assert pages - set(indexed) == set()
     assert len(indexed) == len(set(indexed))
@@ -46,14 +47,14 @@ def test_the_index_has_the_kinds_of_page_in_order() -> None:
 
 
 def test_a_decision_is_listed_under_its_number_and_its_title() -> None:
-    decisions = sorted((DOCS / "adr").glob("*.md"))
-    listed = [line for line in INDEX.read_text("utf-8").splitlines() if "](adr/" in line]
+    decisions = sorted((DOCS / "adr").glob("[0-9]*.md"))
+    listed = [line for line in DECISIONS.read_text("utf-8").splitlines() if "](" in line]
     expected = []
     for number, page in enumerate(decisions, 1):
         title = headings(page)[0]
         assert title.startswith(f"{number}. "), page
         assert page.name.startswith(f"{number:04}-"), page
-        expected.append(f"{number}. [{title.partition(' ')[2]}](adr/{page.name})")
+        expected.append(f"{number}. [{title.partition(' ')[2]}]({page.name})")
     assert listed == expected
 
 
