@@ -66,7 +66,7 @@ Shell = Literal["deny", "untrusted", "on-request", "never"]
 """Which commands an agent may run without being asked about them (specification 6.1.2)."""
 Network = Literal["deny", "on-request", "allow"]
 """Whether the network may be reached."""
-LandingMode = Literal["branch", "target", "none"]
+LandingMode = Literal["branch", "target", "none", "queue"]
 #: Whether a candidate is reviewed and tested at the same time, or tested only after a review that passed.
 Judging = Literal["together", "in_turn"]
 #: Kinds of change that are refused unless a contract names them; what is not in the list can never be opened.
@@ -180,7 +180,7 @@ class Repository(Document):
     target_ref: str | None = None
     """Full name of the ref to land on, refs/heads/main for instance."""
     landing: LandingMode = "branch"
-    """Where a proven change goes: a branch of its own, target_ref, or nowhere."""
+    """Where a proven change goes: a branch of its own, target_ref, nowhere, or target_ref through its merge queue."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "landing")

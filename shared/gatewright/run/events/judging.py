@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from msgspec.structs import replace
 
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import GateReport, ReviewReport, TestReport
 from gatewright.contracts.routing import ReviewRouting
-from gatewright.contracts.vocabulary import Document
+from gatewright.contracts.vocabulary import Document, LandingMode
 from gatewright.run.events.base import RunEvent
 from gatewright.run.events.turns import why_no_answer
 from gatewright.run.state import FoundReason, Run
@@ -154,16 +154,19 @@ class Landed(RunEvent, frozen=True):
     """The candidate is on ``ref`` (empty where nothing was to land); ``tree`` was compared with the tested one.
 
     ``found``: the commit was already there, landed by this run at a time whose ledger was lost; it names an event of that time.
+    ``receipt``: URI of the proof of a landing of mode ``queue``. There, ``commit`` is the run's own commit in the pushed
+    chain, ``tree`` the tree of that commit, and ``previous`` the branch before the push.
     """
 
     event_type: ClassVar[str] = "landed"
     role_label: ClassVar[str | None] = None
-    mode: Literal["branch", "target", "none"]
+    mode: LandingMode
     commit: str
     tree: str
     ref: str
     previous: str | None = None
     found: bool = False
+    receipt: str = ""
 
     def may_follow(self, run: Run) -> str:
         ready = run.state == "S4" and run.tests_passed and run.landed is None
