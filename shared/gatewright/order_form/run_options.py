@@ -313,7 +313,7 @@ class RunOptions:
     land: LandingMode = option(
         RetryOffer.LAND_BRANCH,
         kind=Kind.CHOICE,
-        help="Land on a new branch, on --target-ref, or nowhere",
+        help="Land on a new branch, on --target-ref, nowhere, or by merge queue",
         panel=Panel.LANDING,
         first_screen=True,
         pointer="repository.landing",

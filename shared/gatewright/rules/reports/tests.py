@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gatewright.budgets import command_seconds
@@ -125,19 +125,31 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
             broken.append(Broken(FAILED if one.test.hidden else "tests_failed", "acceptance_tests", words))
     if not any(test.must_pass for test in contract.acceptance_tests):  # 6
         broken.append(Broken("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved"))
-    return (*broken, *_contradictions(report, ordered, bool(broken)))  # 7
+    return (*broken, *contradictions(report, ordered, bool(broken)))  # 7
 
 
 def match_commands(report: TestReport, contract: TaskContract) -> tuple[tuple[Ordered, ...], Broken | None]:
     """Return the contract's tests with their runs, or the fault when the report is not about exactly these."""
-    seconds = command_seconds(contract)
+    tests = ((test, parse_command(test.cmd)) for test in contract.acceptance_tests)
+    try:
+        return match_ordered(report, tests, command_seconds(contract))
+    except CommandRefusedError as error:
+        return (), Broken(error.reason, "tests_gate", error.message)
+
+
+def match_ordered(
+    report: TestReport, tests: Iterable[tuple[AcceptanceTest, tuple[str, ...]]], seconds: float
+) -> tuple[tuple[Ordered, ...], Broken | None]:
+    """Return ``tests`` with their runs, or the fault when the report is not about exactly these.
+
+    Args:
+        report: the report.
+        tests: each test with its argv.
+        seconds: time limit of a command.
+    """
     rest = list(report.commands)
     matched: list[Ordered] = []
-    for test in contract.acceptance_tests:
-        try:
-            argv = parse_command(test.cmd)
-        except CommandRefusedError as error:
-            return (), Broken(error.reason, "tests_gate", error.message)
+    for test, argv in tests:
         runs = tuple(_runs(rest))
         if (misfit := _misfit(test, argv, runs, seconds)) is not None:
             return (), misfit
@@ -167,8 +179,8 @@ def _runs(rest: list[TestCommand]) -> Iterator[TestCommand]:
             yield rest.pop(0)
 
 
-def _contradictions(report: TestReport, ordered: tuple[Ordered, ...], failed: bool) -> Iterator[Broken]:
-    """Yield inconsistencies. ``failed``: the report fails for another reason, which the status may reflect."""
+def contradictions(report: TestReport, ordered: tuple[Ordered, ...], failed: bool) -> Iterator[Broken]:
+    """Yield inconsistencies of a report. ``failed``: it fails for another reason, which the status may reflect."""
     good = sum(passed(one.final) for one in ordered)
     summary = TestSummary(passed=good, failed=len(ordered) - good, skipped=0)
     if report.status != "PASS" and not failed:

@@ -156,8 +156,8 @@ class Landed(RunEvent, frozen=True):
     """The candidate is on ``ref`` (empty where nothing was to land); ``tree`` was compared with the tested one.
 
     ``found``: the commit was already there, landed by this run at a time whose ledger was lost; it names an event of that time.
-    ``receipt``: URI of the document that proves a landing of mode ``queue``. ``commit`` is then the run's own commit in the
-    pushed chain, ``tree`` the tree of that commit, and ``previous`` the branch before the push.
+    ``receipt``: URI of the proof of a landing of mode ``queue``. There, ``commit`` is the run's own commit in the pushed
+    chain, ``tree`` the tree of that commit, and ``previous`` the branch before the push.
     """
 
     event_type: ClassVar[str] = "landed"
