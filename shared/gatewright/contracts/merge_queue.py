@@ -145,7 +145,7 @@ class MergeAction(Document):
     requested_by: NonEmpty
     """Who requests it. A claim, for the record."""
     queue_id: QueueId | None = None
-    """The queue; else repository and branch name it, or its run."""
+    """The queue. Not required where repository, branch or run identify it."""
     repository: Annotated[str, Meta(max_length=4096)] = ""
     """The repository, as its queue names it."""
     branch: Annotated[str, Meta(max_length=1024)] = ""
@@ -155,7 +155,7 @@ class MergeAction(Document):
     ahead_of: Annotated[str, Meta(max_length=64)] = ""
     """The run that it is moved before; empty for the end of the queue."""
     reason: Annotated[str, Meta(max_length=2000)] = ""
-    """The reason, for people."""
+    """The reason, for people: kept by a hold, logged otherwise."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "repository", "branch", "ahead_of", "reason")

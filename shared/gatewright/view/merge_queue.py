@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -66,7 +65,7 @@ def queue_view(queue_id: str, queue: Queue, titles: Mapping[str, str]) -> MergeQ
         titles: run id -> text of its request; a run without one has an empty title.
     """
     numbers = {run_id: each.number for each in queue.line for run_id in each.runs}
-    recent = islice(reversed(queue.ended.items()), MOST_ENDINGS)
+    recent = tuple(queue.ended.items())[: -MOST_ENDINGS - 1 : -1]
     return MergeQueueView(
         queue_id=queue_id,
         repository=queue.repository,
