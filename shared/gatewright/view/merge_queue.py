@@ -117,16 +117,16 @@ def ending_words(ending: MergeEnding) -> str:
     return why if ending.outcome == "landed" else f"left: {why}"
 
 
-def position_words(position: MergePosition, now: datetime) -> str:
-    """Return the state of a position: ``testing for 2 min``."""
-    since = f" for {duration_words(seconds_since(position.since, now))}" if position.since else ""
+def position_words(position: MergePosition, now: datetime | None = None) -> str:
+    """Return the state of a position: ``testing for 2 min``; without ``now``: ``testing``."""
+    since = f" for {duration_words(seconds_since(position.since, now))}" if position.since and now is not None else ""
     return _STATES[position.state] + since
 
 
-def place_words(view: MergeQueueView, run_id: str, now: datetime) -> str:
+def place_words(view: MergeQueueView, run_id: str, now: datetime | None = None) -> str:
     """Return where a run stands: ``3rd of 5, behind run-7; position 4: testing for 2 min``. Empty for a run that is not queued.
 
-    The run ahead is named only where the view has it.
+    The run ahead is named only where the view has it. Without ``now``, the result has no durations.
     """
     entry = next((each for each in view.entries if each.run_id == run_id), None)
     if entry is None:
@@ -206,7 +206,7 @@ def _entry_words(entry: MergeEntry) -> str:
     lane = f"{entry.lane} lane" if entry.lane != "normal" else ""
     overtaken = f"overtaken by {entry.overtaken}" if entry.overtaken else ""
     notes = ", ".join(filter(None, (lane, overtaken)))
-    words = f"{entry.place}. {entry.run_id}  {printable(entry.title)}"
+    words = f"{entry.place}. {entry.run_id}  {printable(entry.title)}".rstrip()
     width = _COLUMNS - 5 - (len(notes) + 3 if notes else 0)
     return f"{fit(words, width)}{f' ({notes})' if notes else ''}"
 

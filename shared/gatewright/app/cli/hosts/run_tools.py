@@ -9,6 +9,7 @@ import inspect
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Concatenate
 
@@ -32,6 +33,7 @@ from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.role_bindings import role_contract_summary
 from gatewright.order_form.rows import Row, ToolArgument
 from gatewright.order_form.run_options import order_rows
+from gatewright.view.merge_queue import place_words
 
 #: Maximum seconds that one call waits for the end of a run: hosts limit a tool to about a minute.
 LONGEST_WAIT = 50
@@ -193,6 +195,19 @@ class FollowingTools:
         async with self.access.runs() as source:
             page = await source.page(limit, before)
         return answer({"runs": [run_entry(view, page.claims) for view in page.views], "more": page.more})
+
+    @refuse_known_errors
+    async def merge_queues(
+        self, branch: Annotated[str, Field(max_length=1000, description="Only queues of this branch.")] = ""
+    ) -> CallToolResult:
+        """Merge queues with this publisher's runs: what is ahead of each, positions under test, and holds.
+
+        Runs of other publishers are counted and not named.
+        """
+        async with self.access.client() as client:
+            queues = await client.merge_queues(branch=branch)
+        places = {run.run_id: place_words(queue, run.run_id, datetime.now(UTC)) for queue in queues for run in queue.entries}
+        return answer({"queues": queues, "places": places})
 
     @refuse_known_errors
     async def run_roles(self, run_id: RunName, model: ReadModelKind = "role_binding_read_model") -> CallToolResult:

@@ -77,6 +77,7 @@ def make_server(access: HostAccess) -> HostServer:
         following.run_status,
         following.wait_for_run,
         following.list_runs,
+        following.merge_queues,
         following.read_log,
         following.run_roles,
         NextActionTools(access).next_actions,
