@@ -118,6 +118,7 @@ async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bu
         *(t.claim_subject(role) for role in t.TASK_ROLES),
         *(t.CANCEL_SUBJECT, t.WATCH_SUBJECT.replace("*", "run-0123456789")),
         *t.APPROVER_SUBJECTS,
+        t.MERGE_ACT_SUBJECT,
         *(
             f"{plain}{whose}"
             for plain in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS)
@@ -137,6 +138,7 @@ async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bu
     claimed = {(name, subject) for name, subject in found if subject.startswith("gw.claim.")}
     assert claimed == {(name, t.claim_subject(name)) for name in t.TASK_ROLES} | {(SIBLING, t.claim_subject("worker"))}
     assert {name for name, subject in found if subject in t.APPROVER_SUBJECTS} == {"approver"}
+    assert {name for name, subject in found if subject == t.MERGE_ACT_SUBJECT} == {"operator"}
 
 
 async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:

@@ -24,6 +24,8 @@ ANSWERS = {
     topology.APPROVALS_SUBJECT: ("approval_list.v1", "full"),
     topology.STATUS_SUBJECT: ("run_status.v1", "full"),
     topology.CONTEXT_SUBJECT: ("run_context.v1", "full"),
+    topology.MERGE_SUBJECT: ("merge_queues.v1", "full"),
+    topology.MERGE_ACT_SUBJECT: ("merge_action_reply.v1", "full"),
 }
 
 

@@ -37,12 +37,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "dead-show": ("dead", "show", "1"),
     "dead-show-unknown": ("dead", "show", "9"),
     "queue-list": ("queue", "list"),
+    "merge-list": ("merge", "list"),
+    "merge-show": ("merge", "show", "main"),
+    "merge-show-of-several": ("merge", "show"),
+    "merge-hold": ("merge", "hold", "main", "--reason", "release freeze"),
+    "merge-move-unknown": ("merge", "move", "run-unknown"),
     "top-once": ("top", "--once"),
     "submit-of-no-file": ("submit", "request.json"),
 }
 #: What shows an age or a time of the fixture itself, which the clock of this machine decides; and how each is replaced. The
 #: width of columns follows from them, so that spaces are joined there.
-CLOCKED = ("approvals-list", "approvals-list-all", "approvals-watch-once", "dead-list", "dead-show", "queue-list", "top-once")
+CLOCKED = (
+    *("approvals-list", "approvals-list-all", "approvals-watch-once", "dead-list", "dead-show"),
+    *("queue-list", "merge-show", "top-once"),
+)
 _CLOCK = (
     (re.compile(r"\b\d+ (s|min|h|d)\b"), "<age>"),
     (re.compile(r'"(age_sec|oldest_sec)": [\d.]+'), r'"\1": "<age>"'),

@@ -30,7 +30,7 @@ FILES = {
 }
 LOOKING = {
     *("explain_policy", "run_status", "wait_for_run", "list_runs", "read_log", "verify_run", "list_bundle", "read_bundle_file"),
-    *("list_approvals", "list_files", "read_file", "search_files", "run_roles", "next_actions"),
+    *("list_approvals", "list_files", "read_file", "search_files", "run_roles", "next_actions", "merge_queues"),
 }
 
 

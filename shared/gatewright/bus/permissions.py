@@ -179,6 +179,7 @@ def publisher_subjects(publisher: str) -> Mapping[str, str]:
         "bundle": t.BUNDLE_SUBJECT,
         "context": t.CONTEXT_SUBJECT,
         "summon": t.SUMMON_SUBJECT,
+        "merge": t.MERGE_SUBJECT,
         "request": t.REQUEST_SUBJECT,
         "contract": t.CONTRACT_SUBJECT,
         "abort": t.ABORT_SUBJECT,
@@ -303,6 +304,7 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions:
             *(f"{subject}{ending}" for subject in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS) for ending in ("", ".*")),
             *t.APPROVER_SUBJECTS,
             t.LEAVE_SUBJECT,
+            t.MERGE_ACT_SUBJECT,
         ),
         queues=tuple(queue for queue in t.consumers(pools, publishers) if queue.owner == "gatekeeper"),
         api=(
@@ -349,6 +351,7 @@ def _operator(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: i
         (
             *(*publisher_subjects(OPERATOR_PUBLISHER).values(), *put_back, *asked, own_artifacts(OPERATOR)),
             t.answer_subject(OPERATOR_PUBLISHER),
+            t.MERGE_ACT_SUBJECT,
         ),
         (t.WATCH_SUBJECT, t.CANCEL_SUBJECT, t.LIVE_SUBJECT, t.question_subject(OPERATOR_PUBLISHER)),
         api=(

@@ -39,6 +39,10 @@ BUNDLE_SUBJECT = "gw.bundle"
 CONTEXT_SUBJECT = "gw.context"
 #: Starts consultations of roles about open runs, and returns their answers.
 SUMMON_SUBJECT = "gw.summon"
+#: Returns the merge queues.
+MERGE_SUBJECT = "gw.merge"
+#: Operators hold, resume and change merge queues here. It is no subject below ``gw.merge``: each of those is a publisher's.
+MERGE_ACT_SUBJECT = "gw.merge-act"
 #: Approvers list pending approvals here, and send decisions.
 APPROVALS_SUBJECT = "gw.approvals"
 DECIDE_SUBJECT = "gw.decide"
@@ -46,7 +50,12 @@ APPROVER_SUBJECTS = (APPROVALS_SUBJECT, DECIDE_SUBJECT)
 #: Workers forward agents' permission requests here, if a rule names people for them.
 LEAVE_SUBJECT = "gw.leave"
 #: Subjects on which the gatekeeper answers requests about runs.
-QUESTION_SUBJECTS = (STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, BUNDLE_SUBJECT, CONTEXT_SUBJECT, SUMMON_SUBJECT)
+QUESTION_SUBJECTS = (
+    *(STATUS_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, BUNDLE_SUBJECT, CONTEXT_SUBJECT, SUMMON_SUBJECT),
+    MERGE_SUBJECT,
+)
+#: Every subject on which the gatekeeper answers requests.
+SERVICE_SUBJECTS = (SUBMIT_SUBJECT, *QUESTION_SUBJECTS, *APPROVER_SUBJECTS, LEAVE_SUBJECT, MERGE_ACT_SUBJECT)
 REQUEST_SUBJECT = "gw.intake.request"
 CONTRACT_SUBJECT = "gw.intake.contract"
 ABORT_SUBJECT = "gw.intake.abort"

@@ -16,7 +16,7 @@ from gatewright.artifacts import inline_uri
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
 from gatewright.bus.port import KEY_HEADER, Bus, Message
-from gatewright.bus.topology import answer_subject, question_subject
+from gatewright.bus.topology import MERGE_ACT_SUBJECT, answer_subject, question_subject
 from gatewright.client.bundles import receive_bundle
 from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
 from gatewright.client.refusals import UNANSWERED, decode_answer
@@ -29,6 +29,10 @@ from gatewright.contracts import (
     CanonicalMemory,
     ContextRequest,
     MemoryRequest,
+    MergeAction,
+    MergeActionReply,
+    MergeQueues,
+    MergeQueuesRequest,
     OrchestratorEvent,
     RoleBindingReadModel,
     RunContext,
@@ -44,6 +48,7 @@ from gatewright.contracts import (
     WorkflowCaseReadModel,
     codec,
 )
+from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
@@ -73,7 +78,7 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 
 
-D = TypeVar("D", RunRequest, TaskContract, RunsRequest, ContextRequest, MemoryRequest)
+D = TypeVar("D", RunRequest, TaskContract, RunsRequest, ContextRequest, MemoryRequest, MergeQueuesRequest, MergeAction)
 
 
 class Client:
@@ -348,6 +353,60 @@ class Client:
         data, subject = codec.encode(request), self._subjects["summon"]
         answer = await self._bus.request(subject, data, schema="summons_request.v1", timeout=STATUS_TIMEOUT)
         return decode_answer(answer, SummonsList)
+
+    async def merge_queues(
+        self, *, repository: str = "", branch: str = "", queue_id: str | None = None
+    ) -> tuple[MergeQueueView, ...]:
+        """Return the merge queues that this publisher may see, by repository and branch.
+
+        Each argument limits the list. Raises MalformedError, LimitError, UnavailableError.
+        """
+        wanted = {"repository": repository, "branch": branch, "queue_id": queue_id}
+        data, subject = codec.encode(_document(wanted, MergeQueuesRequest)), self._subjects["merge"]
+        answer = await self._bus.request(subject, data, schema="merge_queues_request.v1", timeout=STATUS_TIMEOUT)
+        return decode_answer(answer, MergeQueues).queues
+
+    async def merge_act(
+        self,
+        action: MergeActionKind,
+        *,
+        repository: str = "",
+        branch: str = "",
+        queue_id: str | None = None,
+        run_id: str | None = None,
+        ahead_of: str = "",
+        reason: str = "",
+        requested_by: str = "",
+    ) -> MergeQueueView:
+        """Hold or resume a merge queue, take a run out of it, or move a run within it; return the queue. Operators only.
+
+        Args:
+            action: ``hold``, ``resume``, ``dequeue`` or ``move``.
+            repository: with ``branch`` or ``queue_id``, the queue; not required where only one queue fits the action.
+            branch: see ``repository``.
+            queue_id: see ``repository``.
+            run_id: the run to take out or to move.
+            ahead_of: the run that it is moved before; empty for the end.
+            reason: for people.
+            requested_by: who acts, for the record; default: the name of this client.
+
+        Raises:
+            MalformedError: ``merge_queue_unknown``, ``merge_entry_unknown``.
+            DeniedError: ``merge_not_possible``, the state of the queue forbids it.
+        """
+        wanted = {
+            "action": action,
+            "requested_by": requested_by or self._requested_by,
+            "repository": repository,
+            "branch": branch,
+            "queue_id": queue_id,
+            "run_id": run_id,
+            "ahead_of": ahead_of,
+            "reason": reason,
+        }
+        data = codec.encode(_document(wanted, MergeAction))
+        answer = await self._bus.request(MERGE_ACT_SUBJECT, data, schema="merge_action.v1", timeout=STATUS_TIMEOUT)
+        return decode_answer(answer, MergeActionReply).queue
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes; returns the URI ``artifact:sha256:<hex>``."""

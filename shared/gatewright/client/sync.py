@@ -23,6 +23,7 @@ from gatewright.contracts import (
     TaskContract,
     WorkflowCaseReadModel,
 )
+from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.run.state import Run
@@ -127,6 +128,15 @@ class SyncClient:
 
     def summons_answered(self, asked: SummonsList, *, timeout: float | None = None) -> SummonsList:
         return self._call(self._client.summons_answered(asked, timeout=timeout))
+
+    def merge_queues(
+        self, *, repository: str = "", branch: str = "", queue_id: str | None = None
+    ) -> tuple[MergeQueueView, ...]:
+        return self._call(self._client.merge_queues(repository=repository, branch=branch, queue_id=queue_id))
+
+    def merge_act(self, action: MergeActionKind, **named: Any) -> MergeQueueView:
+        """See ``Client.merge_act`` for the arguments."""
+        return self._call(self._client.merge_act(action, **named))
 
     def put_artifact(self, data: bytes) -> str:
         return self._call(self._client.put_artifact(data))

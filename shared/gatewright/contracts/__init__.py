@@ -10,6 +10,7 @@ from gatewright.contracts.activity import (
 )
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.consultation import Blocked
+from gatewright.contracts.merge_queue import MergeAction, MergeActionReply, MergeQueues, MergeQueuesRequest
 from gatewright.contracts.people.approvals import (
     ApprovalDecision,
     ApprovalGrant,
@@ -109,6 +110,10 @@ __all__ = [
     "GrantRevocation",
     "LegalHold",
     "MemoryRequest",
+    "MergeAction",
+    "MergeActionReply",
+    "MergeQueues",
+    "MergeQueuesRequest",
     "OrchestratorEvent",
     "Plan",
     "PlanProposal",

@@ -428,7 +428,7 @@ class QueueHeld(QueueEvent, frozen=True):
         return "the queue is held already" if queue.held else ""
 
     def apply(self, queue: Queue) -> Queue:
-        return replace(queue, held=self.reason)
+        return replace(queue, held=self.reason, hold_detail=self.detail, held_by=self.by)
 
 
 class QueueResumed(QueueEvent, frozen=True):
@@ -443,7 +443,7 @@ class QueueResumed(QueueEvent, frozen=True):
     def apply(self, queue: Queue) -> Queue:
         base = queue.base.tree
         results = {tree: each for tree, each in queue.results.items() if tree != base or each.green}
-        return replace(queue, held=None, lost_tests=0, red_entries=0, results=results)
+        return replace(queue, held=None, hold_detail="", held_by="", lost_tests=0, red_entries=0, results=results)
 
 
 class PolicyChanged(QueueEvent, frozen=True):

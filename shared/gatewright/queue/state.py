@@ -110,6 +110,9 @@ class Queue(Struct, frozen=True):
     tests: Mapping[str, TestRun] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
     held: HoldReason | None = None
+    #: What happened, and the person who held the queue; empty while it is not held, or held automatically.
+    hold_detail: str = ""
+    held_by: str = ""
     #: Outcome of each ended run: ``landed``, or the code with which it left.
     ended: Mapping[str, LeaveCode | str] = field(default_factory=dict)
     #: Positions formed, tests requested, pushes requested, and pushes landed so far.

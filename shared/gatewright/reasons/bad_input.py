@@ -106,6 +106,10 @@ _DOCUMENTS = {
     "unknown_event": "upgrade: a newer version wrote this event",
     "unknown_schema": "name a schema that `gatewright schema list` shows in the `Gw-Schema` header, or upgrade",
 }
+_MERGE_QUEUES = {
+    "merge_entry_unknown": "name a run that `gatewright merge show` lists in the queue",
+    "merge_queue_unknown": "name a queue that `gatewright merge list` shows",
+}
 _BACKUPS = {
     "backup_exists": "name a folder that does not exist yet",
     "not_a_backup": "name the folder that `gatewright backup` wrote",
@@ -183,6 +187,7 @@ _APPROVALS = {
     "bad_summons": "name a role, a kind and a question as in `gatewright summon --help`",
 }
 BAD_INPUT: Final[tuple[Reason, ...]] = (
+    *section("bad_input", "cli.md#exit-codes", _MERGE_QUEUES),
     *section("bad_input", "cli.md#exit-codes", _COMMANDS),
     *section("bad_input", "cli.md#exit-codes", _REQUESTS, RetryOffer.TEST),
     *section("bad_input", "cli.md#exit-codes", _PROPOSALS, RetryOffer.PROPOSAL),

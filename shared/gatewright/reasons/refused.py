@@ -193,6 +193,7 @@ _CONSOLE = {
     "signature_declined": "no action needed: the person at the signing agent declined",
 }
 _OPERATIONS = {
+    "merge_not_possible": "read the state of the queue with `gatewright merge show`, and wait where a run is landing",
     "dead_letter_altered": "submit the message again: the stored copy differs from the original",
     "dead_letter_misplaced": "submit the message again: it was for another queue",
     "dead_letter_settled": "no action needed: the run has ended, or the task has its answer",

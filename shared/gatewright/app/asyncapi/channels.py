@@ -68,6 +68,7 @@ _SERVICES: dict[str, _Service] = {
     "events": _Service("question", "What has happened in a run.", ("events_request.v1",), ("run_events.v1", _ERROR)),
     "runs": _Service("question", "Which runs there are.", ("runs_request.v1",), ("run_list.v1", _ERROR)),
     "summon": _Service("question", "Ask roles about an open run.", ("summons_request.v1",), ("summons_list.v1", _ERROR)),
+    "merge": _Service("question", "Which merge queues there are.", ("merge_queues_request.v1",), ("merge_queues.v1", _ERROR)),
     "bundle": _Service("question", "A sealed bundle, part by part.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
     "context": _Service(
         "question",
@@ -120,13 +121,25 @@ _APPROVERS = (
     ),
 )
 
+#: The channels of the identity ``operator`` alone.
+_OPERATORS = (
+    Channel(
+        "merge-act",
+        t.MERGE_ACT_SUBJECT,
+        "Actions of operators on merge queues.",
+        "question",
+        ("merge_action.v1",),
+        ("merge_action_reply.v1", _ERROR),
+    ),
+)
+
 
 def system_channels(partitions: int = 1) -> tuple[Channel, ...]:
     """Return every address of the bus, with a ledger of so many streams."""
     named = {"uploads", "questions", "answers"}  # these end in the publisher's name for all publishers
     ours = tuple(channel for channel in publisher_channels() if channel.key not in named)
     foreign = tuple(_of_named(channel) for channel in publisher_channels("{publisher}"))
-    return (*ours, *foreign, *_APPROVERS, *_role_channels(), *_ledger_channels(partitions), *_server_channels())
+    return (*ours, *foreign, *_APPROVERS, *_OPERATORS, *_role_channels(), *_ledger_channels(partitions), *_server_channels())
 
 
 def _services(publisher: str) -> tuple[Channel, ...]:

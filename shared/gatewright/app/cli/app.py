@@ -21,6 +21,7 @@ from gatewright.app.cli import (
     identities,
     keys,
     mcp,
+    merge,
     prompts,
     queues,
     refs,
@@ -47,7 +48,7 @@ class ProgramHelp(HelpGroup):
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
         "Evidence": ("verify", "report", "fetch", "replay", "attach", "gc", "hold"),
         "System": (
-            *("agents", "queue", "dead", "keys", "identities", "topology", "backup", "restore"),
+            *("agents", "queue", "merge", "dead", "keys", "identities", "topology", "backup", "restore"),
             *("schema", "prompts", "image", "mcp", "completion"),
         ),
     }
@@ -95,6 +96,7 @@ for module in (
     identities,
     dead_letters,
     queues,
+    merge,
     keys,
     check,
     hooks,

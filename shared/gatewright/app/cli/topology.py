@@ -152,7 +152,7 @@ def bus_table(pools: tuple[str, ...], partitions: int = 1) -> dict[str, Any]:
         "permissions": {
             a.identity: {"publish": a.sends(), "subscribe": a.receives(), "account": _account(a.guest)} for a in table
         },
-        "services": [t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS, *t.APPROVER_SUBJECTS, t.LEAVE_SUBJECT],
+        "services": list(t.SERVICE_SUBJECTS),
         "locks": t.LOCK_BUCKET,
     }
 
@@ -180,7 +180,7 @@ def bus_table_lines(pools: tuple[str, ...], partitions: int = 1) -> list[str]:
             lines.append(f"  {'':<11} pulls      {', '.join(queue.durable for queue in may.queues)}")
     lines += [
         "",
-        f"services {', '.join((t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS, *t.APPROVER_SUBJECTS, t.LEAVE_SUBJECT))}",
+        f"services {', '.join(t.SERVICE_SUBJECTS)}",
         f"key-value bucket {t.LOCK_BUCKET}",
     ]
     return lines

@@ -1,4 +1,4 @@
-"""Tools of a host for runs: start one, preview decisions, follow it, read its output, abort it."""
+"""Tools of a host for runs: start one, preview decisions, follow it, read its output, abort it, verify and read its bundle."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import asyncio
 import contextlib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Concatenate
 
 from mcp_types import CallToolResult
 from pydantic import Field
 
+from gatewright.app.cli.bundle_sources import receive_bundle, trust
 from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, read_contract, verdict_lines
+from gatewright.app.cli.evidence import Checked, verification_document
+from gatewright.app.cli.evidence import verdict_lines as verification_lines
 from gatewright.app.cli.hosts.access import Detail, HostAccess, Tools, answer, excerpt, refuse_known_errors
 from gatewright.app.cli.runs.listing import run_details, run_entry
 from gatewright.app.cli.runs.result import closing_words, read_stream, result_of, streams_of
@@ -23,12 +29,17 @@ from gatewright.app.order_document import order_document
 from gatewright.client.client import json_of
 from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.errors import MalformedError, UnavailableError
+from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.role_bindings import role_contract_summary
 from gatewright.order_form.rows import Row, ToolArgument
 from gatewright.order_form.run_options import order_rows
+from gatewright.view.merge_queue import place_words
 
 #: Maximum seconds that one call waits for the end of a run: hosts limit a tool to about a minute.
 LONGEST_WAIT = 50
+_MOST_FILES = 2000
+#: Maximum bytes of a bundle's file for a host; ``gatewright`` reads larger ones.
+_LARGEST = 16 << 20
 
 RunName = Annotated[str, Field(max_length=80, description="A run id, or the beginning of one.")]
 
@@ -186,6 +197,19 @@ class FollowingTools:
         return answer({"runs": [run_entry(view, page.claims) for view in page.views], "more": page.more})
 
     @refuse_known_errors
+    async def merge_queues(
+        self, branch: Annotated[str, Field(max_length=1000, description="Only queues of this branch.")] = ""
+    ) -> CallToolResult:
+        """Merge queues with this publisher's runs: what is ahead of each, positions under test, and holds.
+
+        Runs of other publishers are counted and not named.
+        """
+        async with self.access.client() as client:
+            queues = await client.merge_queues(branch=branch)
+        places = {run.run_id: place_words(queue, run.run_id, datetime.now(UTC)) for queue in queues for run in queue.entries}
+        return answer({"queues": queues, "places": places})
+
+    @refuse_known_errors
     async def run_roles(self, run_id: RunName, model: ReadModelKind = "role_binding_read_model") -> CallToolResult:
         """Whom the tasks of a run were given to, as a read model of its contracts; the contract alone orders and permits."""
         async with self.access.runs() as source:
@@ -228,3 +252,73 @@ class FollowingTools:
             "waits": waits,
             "words": closing_words(view),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceTools:
+    """Tools for bundles of the publisher's own runs. The gatekeeper sends no others."""
+
+    access: HostAccess
+
+    @refuse_known_errors
+    async def verify_run(self, run_id: RunName, detail: Detail = "compact") -> CallToolResult:
+        """Verify the signed bundle of an ended run, on this host, with the keys that its home folder trusts."""
+        trusted = await asyncio.to_thread(trust, (), self.access.place)
+        async with self._bundle(run_id) as bundle:
+            result = await asyncio.to_thread(verify, bundle, [each.public for each in trusted])
+        signer = next((each.known for each in trusted if each.public.key_id == result.signer), None)
+        checked = Checked(result, signer)
+        if detail == "full":
+            return answer(verification_document(checked))
+        return answer(
+            {"ok": result.ok, "outcome": result.outcome, "run_id": result.run_id, "words": verification_lines(checked)}
+        )
+
+    @refuse_known_errors
+    async def list_bundle(self, run_id: RunName) -> CallToolResult:
+        """The files of the bundle of an ended run, with their sizes in bytes."""
+        async with self._bundle(run_id) as bundle:
+            files = await asyncio.to_thread(_files, bundle)
+        listed = [{"path": path, "bytes": size} for path, size in files[:_MOST_FILES]]
+        return answer({"run_id": bundle.name, "files": listed, "cut": len(files) > _MOST_FILES})
+
+    @refuse_known_errors
+    async def read_bundle_file(
+        self,
+        run_id: RunName,
+        path: Annotated[str, Field(max_length=1000, description="As list_bundle names it.")],
+        first_line: Annotated[int, Field(ge=1)] = 1,
+        lines: Annotated[int, Field(ge=1, le=2000)] = 400,
+    ) -> CallToolResult:
+        """Lines of one text file of a bundle: a report, the patch, events. Not verified: verify_run does that."""
+        text = await self.bundle_text(run_id, path)
+        return answer({"path": path, **excerpt(text, first_line, lines)})
+
+    async def bundle_text(self, run_id: str, path: str) -> str:
+        """Return a text file of a bundle. Raises MalformedError if the bundle has no file of that name."""
+        async with self._bundle(run_id) as bundle:
+            sizes = dict(await asyncio.to_thread(_files, bundle))
+            if path not in sizes or sizes[path] > _LARGEST:
+                raise MalformedError(
+                    f"the bundle of {bundle.name} has no file {path} that could be shown", code="invalid_input"
+                )
+            data = await asyncio.to_thread((bundle / path).read_bytes)
+        if b"\0" in data:
+            raise MalformedError(f"{path} is no text", code="invalid_input")
+        return data.decode("utf-8", "replace")
+
+    @contextlib.asynccontextmanager
+    async def _bundle(self, wanted: str) -> AsyncIterator[Path]:
+        """Yield the bundle in a temporary folder. Raises as ``received`` does."""
+        async with self.access.runs() as source:
+            run_id = await find_run(source, wanted)
+        with tempfile.TemporaryDirectory(prefix="gatewright-host-") as folder:
+            async with self.access.client() as client:
+                bundle = await receive_bundle(client, run_id, Path(folder))
+            yield bundle
+
+
+def _files(bundle: Path) -> list[tuple[str, int]]:
+    """Return regular files with their sizes, by name. Archives were checked when they were unpacked."""
+    found = (path for path in bundle.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted((path.relative_to(bundle).as_posix(), path.stat().st_size) for path in found)

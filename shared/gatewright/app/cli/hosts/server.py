@@ -20,10 +20,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatewright.app.cli.hosts.access import MAX_TEXT, HostAccess, refusal
-from gatewright.app.cli.hosts.evidence_tools import EvidenceTools
 from gatewright.app.cli.hosts.next_actions import ApprovalTools, NextActionTools
 from gatewright.app.cli.hosts.repository import RepositoryTools
-from gatewright.app.cli.hosts.run_tools import FollowingTools, SubmittingTools
+from gatewright.app.cli.hosts.run_tools import EvidenceTools, FollowingTools, SubmittingTools
 from gatewright.app.cli.outcome import as_known
 from gatewright.app.http_access import listening_socket
 from gatewright.errors import GatewrightError, MalformedError
@@ -78,6 +77,7 @@ def make_server(access: HostAccess) -> HostServer:
         following.run_status,
         following.wait_for_run,
         following.list_runs,
+        following.merge_queues,
         following.read_log,
         following.run_roles,
         NextActionTools(access).next_actions,

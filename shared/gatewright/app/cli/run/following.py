@@ -152,7 +152,7 @@ async def follow_to_end(
     view: RunView | None = None
     with display:
         async with (
-            report_waits(WaitFinder(client.bus, home), lambda: view, display),
+            report_waits(WaitFinder(client.bus, home, client.merge_queues), lambda: view, display),
             report_activity(client, run_id, home, lambda: view, display),
             contextlib.aclosing(events_to_the_seal(client, run_id, home)) as events,
         ):

@@ -144,7 +144,9 @@ class RunFlow:
         async with (
             answering,
             asked(self.display) as look,
-            report_waits(WaitFinder(session.client.bus, session.home), lambda: self.view, self.display),
+            report_waits(
+                WaitFinder(session.client.bus, session.home, session.client.merge_queues), lambda: self.view, self.display
+            ),
             report_activity(session.client, run_id, session.home, lambda: self.view, self.display),
             contextlib.aclosing(events_to_the_seal(session.client, run_id, session.home)) as events,
         ):

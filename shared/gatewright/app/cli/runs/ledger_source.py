@@ -29,7 +29,7 @@ class LedgerSource:
 
     def __init__(self, client: Client, home: Path | None = None) -> None:
         self._client = client
-        self._waits = WaitFinder(client.bus, home)
+        self._waits = WaitFinder(client.bus, home, client.merge_queues)
 
     async def page(self, limit: int, before: str | None) -> RunPage:
         try:

@@ -1,4 +1,4 @@
-"""Current waits of an open run, and their start: locked paths, a queue, a process, disk space.
+"""Current waits of an open run, and their start: locked paths, a queue, a process, disk space, a merge queue.
 
 The ledger has the locked paths. Queues need an operator's identity, and the disk is checked on the host of the system. What
 this command may not see is omitted.
@@ -7,7 +7,8 @@ this command may not see is omitted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,10 +21,12 @@ from gatewright.bus.jetstream.queue_control import QueueState, state_of
 from gatewright.bus.port import Bus
 from gatewright.bus.topology import RESULT_CONSUMER, task_consumers
 from gatewright.clock import timestamp
-from gatewright.errors import BusError, UnavailableError
+from gatewright.contracts.merge_queue import MergeQueueView
+from gatewright.errors import BusError, GatewrightError, UnavailableError
 from gatewright.host_errors import check_room
 from gatewright.rules.approvals import pending, waited_for
 from gatewright.rules.people.delegations import holders
+from gatewright.view.merge_queue import place_words
 from gatewright.view.run_view import RunView, moment
 from gatewright.view.safe_text import printable
 
@@ -31,7 +34,7 @@ from gatewright.view.safe_text import printable
 class Wait(msgspec.Struct, frozen=True):
     """One entry of ``waits``. ``kind`` is stable. ``since`` is RFC 3339. ``detail``: text for people, with advice."""
 
-    kind: Literal["approval", "agent_question", "locks", "queue_paused", "no_process", "disk_full", "no_bus"]
+    kind: Literal["approval", "agent_question", "locks", "merge_queue", "queue_paused", "no_process", "disk_full", "no_bus"]
     since: str
     detail: str
 
@@ -43,12 +46,20 @@ class WaitNotice(msgspec.Struct, frozen=True):
     waits: tuple[Wait, ...]
 
 
+#: State of a run in a merge queue.
+_QUEUED = "QUEUED"
+
+
 @dataclass(frozen=True, slots=True)
 class WaitFinder:
-    """Checks the system of ``bus``. ``home``: home folder of the local system, else None."""
+    """Checks the system of ``bus``. ``home``: home folder of the local system, else None.
+
+    ``merge_queues``: returns the merge queues; None where they cannot be requested.
+    """
 
     bus: Bus
     home: Path | None
+    merge_queues: Callable[[], Awaitable[Sequence[MergeQueueView]]] | None = None
 
     async def waits_of(self, view: RunView) -> tuple[Wait, ...]:
         """Return all current waits of the run, as far as visible; none for an ended run."""
@@ -59,6 +70,7 @@ class WaitFinder:
         return (
             *_approval_waits(view),
             *_lock_waits(view),
+            *await self._merge_waits(view),
             *await self._queue_waits(view),
             *await asyncio.to_thread(self._disk_waits, view.run.at),
         )
@@ -66,6 +78,18 @@ class WaitFinder:
     async def system_waits(self) -> tuple[Wait, ...]:
         """Return the current waits of every open run: a full disk of this host."""
         return await asyncio.to_thread(self._disk_waits, timestamp(datetime.now(UTC)))
+
+    async def _merge_waits(self, view: RunView) -> tuple[Wait, ...]:
+        """Return the place in the merge queue of a queued run; without the place where the queues do not answer."""
+        if view.run.state != _QUEUED:
+            return ()
+        words = "to land: it is in the merge queue; its place is not known now"
+        if self.merge_queues is not None:
+            with contextlib.suppress(GatewrightError):
+                for queue in await self.merge_queues():
+                    if place := place_words(queue, view.run.run_id):
+                        words = f"to land on {queue.branch}: {place}; `gatewright merge show {queue.queue_id}`"
+        return (Wait("merge_queue", view.run.at, words),)
 
     async def _queue_waits(self, view: RunView) -> tuple[Wait, ...]:
         if not isinstance(self.bus, JetStreamBus) or self.bus.connection.guest:
