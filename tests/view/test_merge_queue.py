@@ -11,7 +11,7 @@ from gatewright.contracts import MergeQueues, codec
 from gatewright.contracts.merge_queue import MergeEnding, MergeHold, MergeQueueView
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose, Test
-from gatewright.queue.policy import HoldReason, LeaveCode, QueuePolicy
+from gatewright.contracts.queue_policy import HoldReason, LeaveCode, QueuePolicy
 from gatewright.view.merge_queue import (
     ending_words,
     hold_words,

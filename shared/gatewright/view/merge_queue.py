@@ -16,7 +16,7 @@ from gatewright.contracts.merge_queue import (
     MergeQueueView,
     PositionState,
 )
-from gatewright.queue.policy import HoldReason, LeaveCode
+from gatewright.contracts.queue_policy import HoldReason, LeaveCode
 from gatewright.queue.state import Position, Queue
 from gatewright.view.rows import seconds_since
 from gatewright.view.safe_text import duration_words, fit, printable

@@ -26,7 +26,7 @@ from gatewright.contracts import (
 )
 from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
 from gatewright.queue.inputs import Input
-from gatewright.queue.policy import QueuePolicy
+from gatewright.contracts.queue_policy import QueuePolicy
 from gatewright.queue.state import Queue
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.merge_queries import MergeQueueService
