@@ -45,6 +45,7 @@ from gatewright.services.gatekeeper.intake.approvals import ApprovalService
 from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
+from gatewright.services.gatekeeper.intake.merge_queries import MergeQueueService
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.intake.summons import SummonsService
@@ -102,11 +103,18 @@ async def serve(service: Service, settings: Settings) -> None:
             summonses = SummonsService(orchestrator, submissions.limits, service.log, submissions.scanner)
             handlers = {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints(), **summonses.endpoints()}
             people = ApprovalService(orchestrator, follower.index, follower.approvals, service.log, submissions.scanner)
-            doors = _doors(tuple(handlers), [each.name for each in orchestrator.policies.publishers.publishers])
+            doors = _doors(tuple(handlers), _names(orchestrator))
             doors.append({subject: subject for subject in people.endpoints()})
             agents = AgentQuestionService(orchestrator, service.log, submissions.scanner)
             doors.append({subject: subject for subject in agents.endpoints()})
             handlers |= {**people.endpoints(), **agents.endpoints()}
+            if results.queues is not None:
+                merging = MergeQueueService(
+                    results.queues, orchestrator, submissions.limits, follower.index, service.log, submissions.scanner
+                )
+                doors.extend(_doors(tuple(merging.questions()), _names(orchestrator)))
+                doors.append({subject: subject for subject in merging.actions()})
+                handlers |= {**merging.questions(), **merging.actions()}
             await service.register(
                 {subject: inputs.attend_handler(handlers[plain]) for door in doors for subject, plain in door.items()},
                 waiting=[subject for door in doors for subject, plain in door.items() if plain == EVENTS_SUBJECT],
@@ -138,6 +146,10 @@ def _checkpoint(service: Service, settings: Settings) -> Checkpoint | None:
     except OSError as error:
         service.log.warning("checkpoint_unusable", cause=str(error))
         return None
+
+
+def _names(orchestrator: Orchestrator) -> list[str]:
+    return [each.name for each in orchestrator.policies.publishers.publishers]
 
 
 def _doors(plain: Sequence[str], publishers: Iterable[str]) -> list[dict[str, str]]:
