@@ -131,7 +131,7 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         told = landed_and_verified(page, stack, project, tmp_path / "first", by_passkey)
         assert f"by passkey on {origin}" in told
         page.goto(f"{origin}/passkey")
-        page.get_by_role("button", name="Forget it").click()
+        page.get_by_role("button", name="Remove from this browser").click()
         expect(page.locator("#passkey-kept")).to_contain_text("no passkey")
         told = landed_and_verified(page, stack, project, tmp_path / "second", by_agent)
         assert "by passkey" not in told
