@@ -51,7 +51,7 @@ def ordered(page: Page, project: Path) -> str:
     ):
         page.get_by_label(label).first.fill(words)
     page.get_by_label("Environment").first.select_option(str(PREFIX))
-    expect(page.locator("#check .verdict")).to_have_text("What can be judged here would pass")
+    expect(page.locator("#check .verdict")).to_have_text("Everything that this host can judge would pass")
     page.get_by_role("button", name="Submit").click()
     page.wait_for_url("**/runs/*")
     return page.url.rpartition("/")[2]
