@@ -127,8 +127,8 @@ def test_what_an_open_run_has_done_is_not_said_to_be_at_work(console: ServedCons
     reviewed = next(number for number, each in enumerate(whole, 1) if "review_received" in {e.event_type for e in each.events})
     console.write(make_run(1, transitions=reviewed))
     console.write(make_run(2, "open"))
-    assert "is at work" not in ask(console, f"/runs/{run_id_of(1)}").text
-    assert "is at work" in ask(console, f"/runs/{run_id_of(2)}").text
+    assert "in progress" not in ask(console, f"/runs/{run_id_of(1)}").text
+    assert "in progress" in ask(console, f"/runs/{run_id_of(2)}").text
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))

@@ -109,7 +109,7 @@ def test_a_passkey_counts_once_the_operator_has_entered_it(tmp_path: Path, make_
 def test_a_console_that_only_looks_makes_no_passkey(make_console: MakeConsole) -> None:
     console = make_console()
     page = ask(console, "/passkey")
-    assert "Nothing is decided on this page" in page.text
+    assert "You cannot decide here" in page.text
     cookie = page.headers["set-cookie"].partition(";")[0]
     headers = {"Cookie": cookie, "x-gatewright-mark": cookie.partition("=")[2]}
     assert reason(send_json(console, "/passkey/key", {"public_key": ""}, headers)) == (409, "console_read_only")

@@ -131,7 +131,7 @@ def test_operators_alone_submit_what_the_form_says_and_see_its_run(tmp_path: Pat
 
     # The same rules as `policy explain`, and nothing is sent.
     good = ask(console, "/submit/check", method="POST", form={**FIELDS, **mark}, headers=operator)
-    assert "What can be judged here would pass" in good.text
+    assert "Everything that this host can judge would pass" in good.text
     assert "It would pass" not in good.text
     assert "Role <b>WORKER</b>" in good.text
     bad = ask(console, "/submit/check", method="POST", form={**FIELDS, "command": "curl x | sh", **mark}, headers=operator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -58,7 +59,8 @@ def test_a_decision_is_listed_under_its_number_and_its_title() -> None:
     assert listed == expected
 
 
-def test_the_readme_leads_to_the_index_and_lists_no_other_pages_for_reading_on() -> None:
-    (line,) = [line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith("Read next")]
-    assert line.count("](") == 1
-    assert "](docs/README.md)" in line
+def test_the_readme_leads_to_the_index_and_to_a_page_of_each_kind() -> None:
+    targets = {target(ROOT / "README.md", link)[0] for link in inside(ROOT / "README.md")}
+    assert INDEX in targets
+    for section in INDEX.read_text("utf-8").split("\n## ")[1:5]:
+        assert targets & {DOCS / page for page in re.findall(r"\]\(([\w-]+\.md)\)", section)}, section

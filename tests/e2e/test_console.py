@@ -51,7 +51,7 @@ def ordered(page: Page, project: Path) -> str:
     ):
         page.get_by_label(label).first.fill(words)
     page.get_by_label("Environment").first.select_option(str(PREFIX))
-    expect(page.locator("#check .verdict")).to_have_text("What can be judged here would pass")
+    expect(page.locator("#check .verdict")).to_have_text("Everything that this host can judge would pass")
     page.get_by_role("button", name="Submit").click()
     page.wait_for_url("**/runs/*")
     return page.url.rpartition("/")[2]
@@ -106,8 +106,8 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
     def by_agent(page: Page) -> None:
         page.goto(f"{origin}/needs")
         page.locator("#pairing summary").click()
-        page.get_by_label("Code that it printed").fill(CODE)
-        page.get_by_role("button", name="Use it").click()
+        page.get_by_label("Code that the agent printed").fill(CODE)
+        page.get_by_role("button", name="Connect").click()
         expect(page.locator("#paired")).to_contain_text("signed for ana")
         form = page.locator("form.decide")
         form.get_by_label("To approve, type exactly").fill(PHRASE)
@@ -123,7 +123,7 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         page.get_by_role("button", name="Sign in").click()
         page.goto(f"{origin}/passkey")
         page.get_by_label("Your name").fill("ana")
-        page.get_by_role("button", name="Make a passkey").click()
+        page.get_by_role("button", name="Create").click()
         expect(page.locator("#passkey-answer")).to_contain_text("made: SHA256:")
         page.screenshot(path=screenshots / "passkey-light-1280.png")
         enter(policies, "ana", page.locator("#roster-entry").inner_text())
@@ -131,7 +131,7 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         told = landed_and_verified(page, stack, project, tmp_path / "first", by_passkey)
         assert f"by passkey on {origin}" in told
         page.goto(f"{origin}/passkey")
-        page.get_by_role("button", name="Forget it").click()
+        page.get_by_role("button", name="Remove from this browser").click()
         expect(page.locator("#passkey-kept")).to_contain_text("no passkey")
         told = landed_and_verified(page, stack, project, tmp_path / "second", by_agent)
         assert "by passkey" not in told

@@ -69,10 +69,10 @@ def changes(account: BundleAccount, candidate: PatchFile, limits: PageLimits) ->
     if candidate.size:
         yield from _change(candidate, room, limits)
         return
-    yield with_class("p", "note", "There is no candidate change: none was composed, or nothing was changed.")
+    yield with_class("p", "note", "There is no candidate: the run ended before one, or it changes nothing.")
     handed = [path for path in account.files if path.startswith("patches/") and account.files[path]]
     for path in handed[: limits.open_files]:
-        yield tag("h3", None, "Handed over, and not taken: ", tag("code", None, path))
+        yield tag("h3", None, "Not accepted: ", tag("code", None, path))
         yield from _change(change_of(account, path, limits), room, limits)
     if len(handed) > limits.open_files:
         yield with_class("p", "cut", f"{len(handed) - limits.open_files} more patches are not shown; they are in patches/.")

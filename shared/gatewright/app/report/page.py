@@ -34,9 +34,9 @@ from gatewright.view.timeline import Timeline, timeline_of
 MOST_FINDINGS = 50
 SECTIONS = ("Timeline", "Work", "Gates", "Change", "Review", "Tests", "Done", "Evidence")
 _OUTCOMES = {
-    "malformed": "Malformed: this is not a bundle by its form",
-    "not_verified": "Not verified: this was checked, and it is wrong",
-    "incomplete": "Incomplete: something is not there",
+    "malformed": "Malformed: this does not have the form of a bundle",
+    "not_verified": "Not verified: the checks found faults",
+    "incomplete": "Incomplete: a part of the bundle is missing",
 }
 
 
@@ -113,7 +113,7 @@ def _not_ended() -> Iterator[Element]:
 def _proof(result: Verification, whose: str) -> Element:
     """The outcome of the verification, on top: one quiet line when all is well, loud when it is not."""
     checks = fold(
-        "What this rests on",
+        "Checks and limits",
         tag("p", None, "Checked: ", ", ".join(words.partition(" ")[2] or words for words in result.checked), "."),
         tag("p", None, "A bundle alone cannot prove:"),
         tag("ul", None, (tag("li", None, words) for words in result.unchecked[:MOST_FINDINGS])),
@@ -127,7 +127,7 @@ def _proof(result: Verification, whose: str) -> Element:
         kind="quiet",
     )
     if result.ok:
-        words = f" Every one of {result.files} files is as it was signed by key "
+        words = f" All {result.files} files match the signature of key "
         sure = tag(
             "p",
             None,
@@ -206,7 +206,7 @@ def _facts(run: Run, history: RunHistory | None, timeline: Timeline, change: Pat
         facts += [("Landed on", landed.ref, True), ("As commit", landed.commit, True)]
     facts.append(("Change", count, False))
     facts.append(("Took", f"{seconds_words(timeline.seconds)}, {run.attempt} attempt{'s' if run.attempt != 1 else ''}", False))
-    facts.append(("Asked by", accepted.requested_by, False))
+    facts.append(("Requested by", accepted.requested_by, False))
     facts.append(("Accepted", run.created_at, False))
     if history is not None:
         facts.append(("Definition of done", done_words(completion_report(history).checks), False))

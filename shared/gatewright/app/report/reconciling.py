@@ -13,7 +13,7 @@ from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 
 _STATES = {"done": "done", "untouched": "accepted, nothing of it changed", "refused": "not accepted", "open": "never answered"}
-_HEADINGS = ("shard", "planned", "changed files", "what came of it")
+_HEADINGS = ("shard", "planned", "changed files", "result")
 
 
 def reconciliation_table(account: BundleAccount) -> Iterator[Element]:

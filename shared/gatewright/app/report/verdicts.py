@@ -57,7 +57,7 @@ def _check_words(check: CompletionCheck) -> str:
 def gates(reports: tuple[GateReport, ...], run_id: str, limits: PageLimits) -> Iterator[Element]:
     """Yield every verdict in order, its rules folded below; failed ones are open."""
     if not reports:
-        yield with_class("p", "note", "No gate has judged anything.")
+        yield with_class("p", "note", "No gate has judged this run.")
         return
     for number, report in enumerate(reports[: limits.rows], 1):
         drawn = _gate(report, run_id, limits)
@@ -101,7 +101,7 @@ def _details(report: GateReport, limits: PageLimits) -> Iterator[Element]:
         yield table("rules", ((_code(r.rule), _remark_place(r), clip_text(r.message, limits.text)) for r in remarks))
     if report.evidence:
         seen = table("seen", ((each.name, _code(each.digest)) for each in report.evidence[: limits.rows]))
-        yield fold("What it looked at", seen, kind="quiet")
+        yield fold("Evidence", seen, kind="quiet")
     if not (report.rules or report.violations or report.evidence):
         yield with_class("p", "note", clip_text(report.summary, limits.text))
 

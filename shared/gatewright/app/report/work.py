@@ -26,14 +26,14 @@ def work(run: Run, history: RunHistory | None, limits: PageLimits) -> Iterator[E
     contract = run.contract
     executors = ways(contract) if contract is not None else ()
     if not executors:
-        yield with_class("p", "note", "There was no contract that defines how the change is made.")
+        yield with_class("p", "note", "No contract defines how the change is made.")
         return
     for kind in dict.fromkeys(executor.kind for executor in executors):
         yield tag("p", None, EXECUTOR_KINDS[kind].sentence)
     yield from _candidates(run, history)
     workers = [task for task in run.tasks.values() if task.role == "worker"]
     if not workers:
-        yield with_class("p", "note", "No worker was asked.")
+        yield with_class("p", "note", "No worker received a task.")
         return
     results = history.results if history is not None else {}
     yield table("work", (_row(task, run, results.get(task.task_id, task.result), limits) for task in workers[: limits.rows]))
@@ -46,9 +46,7 @@ def _candidates(run: Run, history: RunHistory | None) -> Iterator[Element]:
     rows = rows_of(run, history.gates if history is not None else ())
     if not rows:
         return
-    yield tag(
-        "p", None, f"The change was made {len(rows)} times, each by itself and judged by the same gates. The rule: {RULE}."
-    )
+    yield tag("p", None, f"{len(rows)} candidates were made independently and judged by the same gates. The rule: {RULE}.")
     yield table("work", (HEADINGS, *(cells_of(row) for row in rows)))
     if run.chosen:
         yield tag("p", None, f"Candidate {run.chosen} landed: {why_chosen(standings(run))}.")
@@ -66,10 +64,10 @@ def _row(task: RunTask, run: Run, result: TaskResult | None, limits: PageLimits)
 
 def _open(task: RunTask, run: Run) -> str:
     if task.status == "FAILED":
-        return "has failed"
+        return "failed"
     if run.ended:
-        return "was never given out" if task.status == "PENDING" else "was not answered"
-    return "is not given out yet" if task.status == "PENDING" else "is at work"
+        return "never dispatched" if task.status == "PENDING" else "never answered"
+    return "not dispatched yet" if task.status == "PENDING" else "in progress"
 
 
 def _how(contract: TaskContract | None) -> Element | str:
