@@ -24,6 +24,7 @@ from tests.console.agents import CODE, ServedAgent
 from tests.console.chromium import ARGUMENTS, chromium
 from tests.console.conftest import MakeConsole, ServedConsole, free_port
 from tests.console.deciding import PHRASE, open_deciding
+from tests.console.merge_queues import full_queue, held_queue, serve_queues
 from tests.console.test_pages import TOKEN, hostile_run
 from tests.git.repositories import MakeRepository
 from tests.report.conftest import HOSTILE
@@ -87,6 +88,7 @@ def fill(console: ServedConsole) -> None:
     console.write(make_run(2, "aborted"))
     console.write(make_run(3, "open"))
     console.write(make_run(4, transitions=3))
+    serve_queues(console, (full_queue("Reject negative prices " * 5), held_queue()))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -104,6 +106,7 @@ def test_every_page_fits_every_size_and_can_be_used(
         ("policies", "/policies"),
         ("repositories", "/repositories"),
         ("repository", f"/repository?url={quote(repository_of(1))}"),
+        ("merge-queues", "/merge"),
         ("agents", "/agents"),
     ):
         for width, height in SIZES:
@@ -198,7 +201,7 @@ def test_hostile_words_run_nothing(page: Page, console: ServedConsole) -> None:
     run = hostile_run()
     console.write(run.transitions)  # it comes by an event first, and in a page then
     expect(page.locator(f"#{run.run_id}")).to_be_visible()
-    for path in ("/", f"/runs/{run.run_id}", "/needs", "/policies", "/repositories", "/agents"):
+    for path in ("/", f"/runs/{run.run_id}", "/needs", "/policies", "/repositories", "/merge", "/agents"):
         page.goto(console.url + path)
         expect(page.locator("#link-state")).to_have_text("live")
         assert page.locator("script:not([src^='/static/'])").count() == 0

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gatewright.clock import SystemClock
 from tests.console.conftest import ServedConsole
+from tests.console.merge_queues import full_queue, held_queue, serve_queues
 from tests.console.test_pages import ask
 from tests.golden.conftest import RecordedHome
 from tests.golden.recorded import RUN_IDS
@@ -24,6 +25,7 @@ PATHS = {
     "needs": "/needs",
     "policies": "/policies",
     "repositories": "/repositories",
+    "merge-queues": "/merge",
     "repository": "/repository?url=/srv/project",
     "agents": "/agents",
     "system": "/system",
@@ -52,6 +54,7 @@ def console(recorded_home: RecordedHome) -> Iterator[ServedConsole]:
     console.open()
     for run in recorded_home.runs.values():
         console.write(run.transitions)
+    serve_queues(console, (full_queue("Reject <b>negative</b> prices"), held_queue()))
     yield console
     console.close()
 

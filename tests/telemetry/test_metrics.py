@@ -32,6 +32,10 @@ def make_used_metrics(role: str = "worker") -> Metrics:
     metrics.bundles_owed(1)
     metrics.runs_silent(1)
     metrics.status_claim("worker", "counted")
+    metrics.merge_queues(entries=3, held=1)
+    metrics.merge_landed([60.0, 90.0])
+    metrics.merge_left("tests_failed")
+    metrics.merge_position_red()
     metrics.ledger_conflict()
     metrics.bus_reconnected()
     return metrics

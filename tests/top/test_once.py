@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright.app.cli.outcome import as_known
-from gatewright.app.top.lines import queue_lines, work_lines
+from gatewright.app.top.lines import merge_lines, queue_lines, work_lines
 from gatewright.app.top.once import board_document, board_text
 from gatewright.app.top.surroundings import TopSurroundings
 from gatewright.bus.jetstream.queue_control import QueueState
@@ -19,6 +19,7 @@ from gatewright.bus.topology import TASK_ROLES, task_consumer
 from gatewright.view.board import Board, advance_board
 from gatewright.view.filters import BoardFilter
 from gatewright.view.needs import needs_of
+from tests.console.merge_queues import full_queue, held_queue
 from tests.evidence.recorded_runs import START
 from tests.view.ledgers import interleaved, make_run, run_id_of
 
@@ -52,6 +53,22 @@ def test_the_board_as_a_document_says_what_an_identity_may_not_see() -> None:
     assert seen["sequence"] == board.sequence
     blind = board_document(board, (), TopSurroundings(refused="no operator"), BoardFilter())
     assert (blind["queues"], blind["processes"], blind["missing_roles"]) == (None, None, None)
+
+
+def test_the_runs_of_a_merge_queue_follow_the_queue_in_landing_order() -> None:
+    merging = TopSurroundings(merge_queues=(full_queue("Reject negative prices"), held_queue()), merge_refused="")
+    lines = merge_lines(merging, NOW)
+    assert [(line.cells[1], line.run_id) for line in lines[:4]] == [
+        ("", ""),
+        ("1", "run-0001"),
+        ("3", "run-0003"),
+        ("4", "run-0004"),
+    ]
+    assert lines[1].cells[2].startswith("2: testing for ")
+    assert lines[4].cells[3].startswith("0 queued, 0 positions, held by ana: release freeze")
+    document = board_document(make_board(), (), merging, BoardFilter())
+    assert [queue["branch"] for queue in document["merge_queues"]] == ["main", "release"]
+    assert board_document(make_board(), (), around(), BoardFilter())["merge_queues"] is None
 
 
 def test_roles_without_a_process_stand_above_the_tasks_that_wait_for_them() -> None:

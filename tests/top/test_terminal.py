@@ -111,6 +111,8 @@ async def test_keys_change_lists_and_the_help_names_them(terminal: TerminalBoard
         await pilot.press("g", "n")
         await until(pilot, lambda: lists(pilot).listed == "needs")
         await pilot.press("tab")
+        await until(pilot, lambda: lists(pilot).listed == "merge")
+        await pilot.press("g", "u")
         await until(pilot, lambda: lists(pilot).listed == "queues")
         await pilot.press("question_mark")
         await until(pilot, lambda: opened(pilot, WordsScreen))

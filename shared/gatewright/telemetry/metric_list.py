@@ -109,6 +109,18 @@ LOCK_WAITS = Metric("gatewright_lock_waits_total", "counter", (), "Times a run h
 LOCK_WAIT_DURATION = Metric(
     "gatewright_lock_wait_seconds", "histogram", (), "From waiting for paths to holding them, by the ledger.", _DURATIONS
 )
+MERGE_ENTRIES = Metric("gatewright_merge_queue_entries", "gauge", (), "Runs that wait to land, in all merge queues.")
+MERGE_HELD = Metric("gatewright_merge_queues_held", "gauge", (), "Merge queues that are held.")
+MERGE_LANDINGS = Metric("gatewright_merge_landings_total", "counter", (), "Pushes of merge queues that moved a branch.")
+MERGE_LEFT = Metric(
+    "gatewright_merge_left_total", "counter", ("code",), "Runs that left a merge queue without landing, by reason code."
+)
+MERGE_RED_POSITIONS = Metric(
+    "gatewright_merge_red_positions_total", "counter", (), "Positions of merge queues whose red result is final."
+)
+MERGE_TIME_TO_LAND = Metric(
+    "gatewright_merge_time_to_land_seconds", "histogram", (), "From entering a merge queue to landing.", _DURATIONS
+)
 LEDGER_CONFLICTS = Metric(
     "gatewright_ledger_conflicts_total", "counter", (), "Transitions that another gatekeeper had written first."
 )
@@ -162,6 +174,12 @@ METRICS: tuple[Metric, ...] = (
     STAGE_DURATION,
     LOCK_WAITS,
     LOCK_WAIT_DURATION,
+    MERGE_ENTRIES,
+    MERGE_HELD,
+    MERGE_LANDINGS,
+    MERGE_LEFT,
+    MERGE_RED_POSITIONS,
+    MERGE_TIME_TO_LAND,
     LEDGER_CONFLICTS,
     LEDGER_FOREIGN,
     BUNDLES_OWED,

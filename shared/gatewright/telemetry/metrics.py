@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
 from prometheus_client.process_collector import ProcessCollector
 
+from gatewright.queue.policy import LeaveCode
 from gatewright.telemetry import metric_list as m
 from gatewright.telemetry.metric_list import (
     METRICS,
@@ -117,6 +118,8 @@ class Metrics:
         if self._role == "gatekeeper":
             for ending in get_args(RunOutcome):
                 self._counters[m.RUNS.name].labels(ending)
+            for code in get_args(LeaveCode):
+                self._counters[m.MERGE_LEFT.name].labels(code)
             return
         for outcome in get_args(TaskOutcome):
             self._counters[m.TASKS.name].labels(self._role, outcome)
@@ -162,6 +165,25 @@ class Metrics:
 
     def lock_wait_over(self, seconds: float) -> None:
         self._histograms[m.LOCK_WAIT_DURATION.name].observe(seconds)
+
+    def merge_queues(self, *, entries: int, held: int) -> None:
+        """Set the number of entries of all merge queues, and of held queues."""
+        self._gauges[m.MERGE_ENTRIES.name].set(entries)
+        self._gauges[m.MERGE_HELD.name].set(held)
+
+    def merge_landed(self, waits: Iterable[float]) -> None:
+        """Record one push; ``waits``: seconds that each of its runs was queued. Only the gatekeeper that appended it calls."""
+        self._counters[m.MERGE_LANDINGS.name].inc()
+        for seconds in waits:
+            self._histograms[m.MERGE_TIME_TO_LAND.name].observe(seconds)
+
+    def merge_left(self, code: LeaveCode) -> None:
+        """Record a run that left a merge queue without landing."""
+        self._counters[m.MERGE_LEFT.name].labels(code).inc()
+
+    def merge_position_red(self) -> None:
+        """Record a position whose red result is final."""
+        self._counters[m.MERGE_RED_POSITIONS.name].inc()
 
     def ledger_conflict(self) -> None:
         self._counters[m.LEDGER_CONFLICTS.name].inc()

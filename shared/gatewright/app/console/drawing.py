@@ -30,6 +30,7 @@ from gatewright.rules.transfers import transfer_lines
 from gatewright.run.state import Run
 from gatewright.run.states import STATE_NAMES
 from gatewright.view.detail import RunDetail
+from gatewright.view.merge_queue import ending_words, hold_words, position_words
 from gatewright.view.rows import BoardRow
 from gatewright.view.safe_text import duration_words, seconds_words, visible
 from gatewright.work_documents.request_summary import change_words, gate_words, order_words, target_words, yes_words
@@ -72,6 +73,9 @@ def make_templates() -> Environment:
     environment.filters["branch"] = lambda ref: ref.removeprefix("refs/heads/")
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES
+    environment.filters["hold_words"] = hold_words
+    environment.filters["ending_words"] = ending_words
+    environment.filters["position_words"] = position_words
     environment.tests["momentary"] = lambda kind: kind in MOMENTARY
     return environment
 

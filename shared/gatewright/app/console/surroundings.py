@@ -1,4 +1,4 @@
-"""Pages about what runs work in: repositories, agents of this host, and the system itself with its roles and queues."""
+"""Pages about what runs work in: repositories, merge queues, agents of this host, and the system with its roles and queues."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gatewright.agents.probed import probed_agents
 from gatewright.app.cluster.asking import ClusterLook
 from gatewright.app.cluster.judging import judge
 from gatewright.app.console.pages import MOST_ENDED_SHOWN, ConsolePages
+from gatewright.contracts.merge_queue import MergeQueueView
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.view.repositories import repository_account, repository_accounts
 
@@ -38,6 +39,7 @@ class SurroundingPages:
         return [
             Route("/repositories", self.repositories),
             Route("/repository", self.repository),
+            Route("/merge", self.merge_queues),
             Route("/agents", self.agents),
             Route("/system", self.system),
         ]
@@ -55,6 +57,17 @@ class SurroundingPages:
             error = MalformedError("there is no run of that repository", code="run_unknown")
             return self.pages.refused(request, error)
         return self.pages.page(request, "repository.html", board, account=account, most=MOST_ENDED_SHOWN)
+
+    async def merge_queues(self, request: Request) -> Response:
+        """Show the merge queues: the line of positions of each branch, waiting runs and holds."""
+        board = (await self.pages.link.board_follower()).board
+        queues: tuple[MergeQueueView, ...] = ()
+        refused = ""
+        try:
+            queues = await self.pages.link.merge_queues()
+        except GatewrightError as error:
+            refused = f"{error.message} [{error.reason}]"
+        return self.pages.page(request, "merge.html", board, queues=queues, refused=refused)
 
     async def agents(self, request: Request) -> Response:
         """Show the probe results of each agent of this host."""

@@ -11,7 +11,8 @@ from gatewright.app.feed.claims import ToldClaims, claims_of
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
-from gatewright.errors import GatewrightError, UnavailableError
+from gatewright.contracts.merge_queue import MergeQueueView
+from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 
 #: Seconds between two checks of the connection, and of absence before the server's address is looked up again.
 _LOOK = 1.0
@@ -57,6 +58,20 @@ class LedgerLink:
         while not follower.current:
             revision = await follower.changed(revision)
         return follower
+
+    async def merge_queues(self) -> tuple[MergeQueueView, ...]:
+        """Return the merge queues that this identity, or the publisher beside it, may see.
+
+        Raises DeniedError (``identity_invalid``) for an identity that reads the ledger alone, GatewrightError as the client.
+        """
+        client = self.client
+        if may_ask(client):
+            return await client.merge_queues()
+        if self._ask_as is None:
+            words = "this identity reads the ledger alone; an operator's or publisher's seed shows merge queues"
+            raise DeniedError(f"{words} (GATEWRIGHT_NATS_SEED)", code="identity_invalid")
+        async with self._ask_as() as publisher:
+            return await publisher.merge_queues()
 
     async def run(self) -> None:
         """Keep connected until cancelled."""

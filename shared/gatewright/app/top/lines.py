@@ -12,18 +12,26 @@ from gatewright.app.top.surroundings import TopSurroundings
 from gatewright.run.states import STATE_NAMES
 from gatewright.view.board import Board
 from gatewright.view.filters import BoardFilter, counts_of, lists_of
+from gatewright.view.merge_queue import position_words, summary_words
 from gatewright.view.needs import Need
 from gatewright.view.rows import STAGES, BoardRow, RunStage, seconds_since
 from gatewright.view.safe_text import duration_words
 from gatewright.work_documents.request_summary import size_words, verdict_words
 
-ListName = Literal["runs", "needs", "queues", "work"]
-LISTS: Final[tuple[ListName, ...]] = ("runs", "needs", "queues", "work")
-TITLES: Final[dict[ListName, str]] = {"runs": "Runs", "needs": "Needs you", "queues": "Queues", "work": "At work"}
+ListName = Literal["runs", "needs", "merge", "queues", "work"]
+LISTS: Final[tuple[ListName, ...]] = ("runs", "needs", "merge", "queues", "work")
+TITLES: Final[dict[ListName, str]] = {
+    "runs": "Runs",
+    "needs": "Needs you",
+    "merge": "Merge queues",
+    "queues": "Queues",
+    "work": "At work",
+}
 #: The columns of each list with their width in cells; 0: what is left of the line.
 COLUMNS: Final[dict[ListName, tuple[tuple[str, int], ...]]] = {
     "runs": (("stands", 7), ("age", 6), ("asked", 0), ("state or reason", 15), ("run", 12)),
     "needs": (("kind", 8), ("age", 6), ("what", 0), ("change", 17), ("gates", 10), ("run", 12)),
+    "merge": (("branch", 14), ("place", 5), ("position", 20), ("asked", 0), ("run", 12)),
     "queues": (("queue", 0), ("waiting", 7), ("in hand", 7), ("oldest", 6), ("asking", 6), ("paused until", 12)),
     "work": (("role", 10), ("for", 6), ("task", 0), ("pool", 8), ("process", 8), ("run", 12)),
 }
@@ -39,6 +47,7 @@ EMPTY: Final[dict[ListName, str]] = {
     '  gatewright run "describe the change" --allow src --exec "python tool.py" \\\n'
     '    --test "python -m pytest -q"',
     "needs": "Nothing waits for a person. To be notified when something does:\n\n  gatewright approvals watch",
+    "merge": "No merge queue. A run with the landing mode `queue` creates the queue of its branch.",
     "queues": "No queue is known. To diagnose the stack:\n\n  gatewright doctor",
     "work": "No task is in progress. The list of queues shows waiting tasks (g u).",
 }
@@ -125,6 +134,20 @@ def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine
         paused = f"{duration_words((state.paused_until - now).total_seconds())} more" if state.paused_until else ""
         counts = (str(depth.waiting), str(depth.in_hand), oldest, str(depth.pulls))
         found.append(_line(depth.queue.durable, (depth.queue.durable, *counts, paused)))
+    return found[:MOST_LINES]
+
+
+def merge_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
+    """Return the runs of each merge queue in landing order, after a line about the queue itself."""
+    found = []
+    for queue in surroundings.merge_queues:
+        found.append(_line(queue.queue_id, (queue.branch, "", "", f"{summary_words(queue)}; {queue.repository}", "")))
+        positions = {each.number: each for each in queue.positions}
+        for each in queue.entries:
+            position = positions.get(each.position)
+            state = f"{position.number}: {position_words(position, now)}" if position is not None else "waits"
+            cells = (queue.branch, str(each.place), state, each.title, short(each.run_id))
+            found.append(_line(f"{queue.queue_id}/{each.run_id}", cells, run_id=each.run_id))
     return found[:MOST_LINES]
 
 

@@ -1,4 +1,4 @@
-"""The lists of all runs, of what needs a person, of queues and of what is at work, and the keys that move in them."""
+"""The lists of runs, of what needs a person, of both kinds of queues and of what is at work, and the keys that move in them."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class ListsScreen(Screen[None]):
         Binding("g", "go", show=False),
         Binding("b", "gone('runs')", show=False),
         Binding("n", "gone('needs')", show=False),
+        Binding("m", "gone('merge')", show=False),
         Binding("u", "gone('queues')", show=False),
         Binding("w", "gone('work')", show=False),
         Binding("escape", "leave_filter", show=False),

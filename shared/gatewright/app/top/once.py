@@ -16,6 +16,7 @@ from gatewright.app.top.lines import (
     TITLES,
     ListedLine,
     ListName,
+    merge_lines,
     need_lines,
     queue_lines,
     run_lines,
@@ -37,6 +38,7 @@ def every_list(
     return {
         "runs": run_lines(board, chosen, now),
         "needs": need_lines(needs, now),
+        "merge": merge_lines(surroundings, now),
         "queues": queue_lines(surroundings, now),
         "work": work_lines(board, surroundings, now),
     }
@@ -44,6 +46,8 @@ def every_list(
 
 def empty_words(name: ListName, surroundings: TopSurroundings) -> str:
     """Return the text for an empty list."""
+    if name == "merge" and surroundings.merge_refused:
+        return f"Merge queues are not known: {cell(surroundings.merge_refused)}"
     if name == "queues" and surroundings.refused:
         return f"Queues are not known: {cell(surroundings.refused)}"
     return EMPTY[name]
@@ -72,7 +76,7 @@ def board_text(
 def board_document(board: Board, needs: Sequence[Need], surroundings: TopSurroundings, chosen: BoardFilter) -> dict[str, Any]:
     """The board for programs: texts as they are, times as RFC 3339. ``sequence``: up to where the ledger was read.
 
-    ``queues`` is null where this identity may not see them.
+    ``queues`` and ``merge_queues`` are null where this identity may not see them, or no gatekeeper answers.
     """
     lists = lists_of(board, chosen)
     return {
@@ -81,6 +85,7 @@ def board_document(board: Board, needs: Sequence[Need], surroundings: TopSurroun
         "runs": [_plain(row) for stage in STAGES for row in lists[stage]],
         "needs": [_plain(need) for need in needs],
         "queues": None if surroundings.refused else [_queue(state) for state in surroundings.queues],
+        "merge_queues": None if surroundings.merge_refused else _plain(surroundings.merge_queues),
         "processes": None if surroundings.refused else dict(surroundings.processes),
         "missing_roles": None if surroundings.refused else list(surroundings.missing),
     }

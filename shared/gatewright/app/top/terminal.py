@@ -23,7 +23,8 @@ from gatewright.errors import GatewrightError
 _WHY_ABORTED: Final = "requested on the board in a terminal"
 HELP: Final = """j k, arrows   next, previous line     Enter   one run
 Tab           next list, next part    Esc     back
-g b  runs     g n  needs you     g u  queues     g w  at work
+g b  runs     g n  needs you     g m  merge queues
+g u  queues   g w  at work
 /             only runs that hold a text (Enter on nothing: all)
 a             approve the request: signed with your key
 x             end a run, after a question

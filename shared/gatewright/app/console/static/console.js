@@ -163,6 +163,9 @@
   };
   if (view === "board") { look(); setInterval(look, 15000); document.addEventListener("visibilitychange", look); }
 
+  // Merge queues have a stream of their own, which the ledger's events do not cover.
+  if (view === "merge") setInterval(() => { if (!document.hidden) refresh(); }, 5000);
+
   if (view) {
     connect();
     document.addEventListener("visibilitychange", wake);
@@ -182,7 +185,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
     const second = Date.now() - prefix < 1500;
     prefix = 0;
-    const place = { b: "/", n: "/needs", r: "/repositories", a: "/agents", p: "/policies" }[event.key];
+    const place = { b: "/", n: "/needs", r: "/repositories", m: "/merge", a: "/agents", p: "/policies" }[event.key];
     if (second && place) { location.href = place; return; }
     if (event.key === "g") prefix = Date.now();
     else if (event.key === "j") step(1);
