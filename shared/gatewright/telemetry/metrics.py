@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
 from prometheus_client.process_collector import ProcessCollector
 
-from gatewright.queue.policy import LeaveCode
+from gatewright.contracts.queue_policy import LeaveCode
 from gatewright.telemetry import metric_list as m
 from gatewright.telemetry.metric_list import (
     METRICS,
