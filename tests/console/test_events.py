@@ -185,7 +185,7 @@ async def test_a_page_is_told_which_process_claims_a_task_though_the_ledger_stan
     await follower.look()
     kind, _, document = read(await anext(board))
     assert (kind, [row["id"] for row in document["rows"]]) == ("update", [run_id_of(1)])
-    assert 'in process <code class="process">P1</code>' in document["rows"][0]["html"]
+    assert 'claimed by process <code class="process">P1</code>' in document["rows"][0]["html"]
     kind, _, document = read(await anext(page))
     assert (kind, document["refresh"]) == ("update", True)
     await board.aclose()
