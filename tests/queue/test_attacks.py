@@ -261,7 +261,7 @@ def flaky_line(policy: str) -> World:
     while composing := [each for each in world.due() if isinstance(each, Compose)]:
         world.deliver(world.carry_out(composing[0]))
     first = first_test(world)
-    world.deliver(Tested(first.number, first.tree, DIGEST, "failed", ("tests/flaky",), REPORT))
+    world.deliver(world.answer(first, "tests/flaky"))
     return world
 
 

@@ -118,7 +118,7 @@ class Witness:
         missing = {commit for commit in commits if ("commit", commit) not in self._raw}
         for path in paths:
             try:
-                self._find(root, _parts(path))
+                self._find_file(root, _path_parts(path))
             except MissingObjectError as error:
                 missing.add(error.object_id)
         return missing
@@ -130,12 +130,12 @@ class Witness:
             WitnessError: a tree is missing, a change is malformed, or it conflicts with the tree.
         """
         changes = tuple(changes)
-        parts = {change.path: _parts(change.path) for change in changes}
+        parts = {change.path: _path_parts(change.path) for change in changes}
         blobs = [blob for change in changes for blob in (change.old, change.new) if blob is not None]
         # A folder in place of a file would change paths that the change does not name.
         if len(parts) != len(changes) or any(self._is_foreign(blob) for blob in blobs):
             raise WitnessError("a change names a path twice, or a mode or an id that no file has")
-        current: dict[str, Blob | None] = dict(filter(None, (self._find(root, each) for each in parts.values())))
+        current: dict[str, Blob | None] = dict(filter(None, (self._find_file(root, each) for each in parts.values())))
         composed = compose(current, changes)
         if isinstance(composed, Conflict):
             raise WitnessError(f"the change does not fit the tree at {composed.paths[0]}")
@@ -156,7 +156,7 @@ class Witness:
             self._trees[tree] = parse_tree(self._data("tree", tree), self._digits)
         return self._trees[tree]
 
-    def _find(self, root: str, parts: _Parts) -> tuple[str, Blob] | None:
+    def _find_file(self, root: str, parts: _Parts) -> tuple[str, Blob] | None:
         """Return the file at a path, or in place of a folder above it, with its path; None where there is none."""
         tree = root
         for depth, name in enumerate(parts, 1):
@@ -195,7 +195,7 @@ class Witness:
         return made
 
 
-def _parts(path: str) -> _Parts:
+def _path_parts(path: str) -> _Parts:
     """Return the names of a path. One that git would not take could stand for other entries of a tree."""
     parts = tuple(path.encode().split(b"/"))
     if len(parts) > _MOST_NAMES or b"\0" in path.encode() or any(each in {b"", b".", b".."} for each in parts):

@@ -47,7 +47,7 @@ def check_receipt(document: QueueReceipt, facts: LandingFacts) -> tuple[Fault, .
     5. The last position is what landed, and passed. Its tests include the run's own commands, unless the branch had the change.
     """
     if not document.positions:
-        return (_fault("/positions", "nothing landed"),)
+        return (_receipt_fault("/positions", "nothing landed"),)
     return (
         *_check_place(document, facts),
         *_check_order(document),
@@ -57,7 +57,7 @@ def check_receipt(document: QueueReceipt, facts: LandingFacts) -> tuple[Fault, .
     )
 
 
-def _fault(pointer: str, message: str) -> Fault:
+def _receipt_fault(pointer: str, message: str) -> Fault:
     return Fault(pointer, "receipt_contradicts", message)
 
 
@@ -68,11 +68,13 @@ def _check_place(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]
         ("before", document.before.commit, facts.previous),
     ):
         if recorded != known:
-            yield _fault(f"/{name}", f"the receipt is about another landing: {name} is {recorded}, and {known} was recorded")
+            yield _receipt_fault(
+                f"/{name}", f"the receipt is about another landing: {name} is {recorded}, and {known} was recorded"
+            )
     if document.commits().get(facts.run_id) != facts.commit:
-        yield _fault("/positions", f"the receipt does not name {facts.commit} as the commit of {facts.run_id}")
+        yield _receipt_fault("/positions", f"the receipt does not name {facts.commit} as the commit of {facts.run_id}")
     if _known_ids(document.changes.get(facts.run_id, ())) != _known_ids(facts.changes):
-        yield _fault(f"/changes/{facts.run_id}", "the receipt has another change of this run")
+        yield _receipt_fault(f"/changes/{facts.run_id}", "the receipt has another change of this run")
 
 
 def _known_ids(changes: tuple[Change, ...]) -> dict[str, tuple[Blob | None, Blob | None]]:
@@ -94,17 +96,17 @@ def _check_order(document: QueueReceipt) -> Iterator[Fault]:
         earlier = len(position.ahead) - len(seen)
         on_base = position.base == document.before
         if position.number <= number or earlier < 0 or list(position.ahead[earlier:]) != seen or (on_base and earlier):
-            yield _fault(where, "the position is not on top of those before it")
+            yield _receipt_fault(where, "the position is not on top of those before it")
         if len(position.resolved) != len(position.ahead) or set(position.resolved) - {"landed"}:
-            yield _fault(f"{where}/resolved", "a run that was assumed to land did not")
+            yield _receipt_fault(f"{where}/resolved", "a run that was assumed to land did not")
         if not position.runs or len(position.commits) != len(position.runs):
-            yield _fault(f"{where}/commits", "there is one commit for each run")
+            yield _receipt_fault(f"{where}/commits", "there is one commit for each run")
         if not set(position.runs).isdisjoint(seen) or len(set(position.runs)) != len(position.runs):
-            yield _fault(f"{where}/runs", "a run is in the receipt twice")
+            yield _receipt_fault(f"{where}/runs", "a run is in the receipt twice")
         seen.extend(position.runs)
         number = position.number
     if set(seen) != document.changes.keys():
-        yield _fault("/changes", "the receipt has the changes of other runs than those of its positions")
+        yield _receipt_fault("/changes", "the receipt has the changes of other runs than those of its positions")
 
 
 def _check_chain(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]:
@@ -113,26 +115,26 @@ def _check_chain(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]
     where = "/before"
     try:
         if witness.commit(tip.commit).tree != tip.tree:
-            yield _fault(where, f"the commit {tip.commit} has another tree")
+            yield _receipt_fault(where, f"the commit {tip.commit} has another tree")
         for index, position in enumerate(document.positions):
             for run_id, commit in zip(position.runs, position.commits, strict=False):
                 where = f"/positions/{index}/commits"
                 tree = witness.put(tip.tree, document.changes.get(run_id, ()))
                 found = witness.commit(commit)
                 if found.parents != (tip.commit,) or found.tree != tree:
-                    yield _fault(where, f"{commit} is not the change of {run_id} on top of {tip.commit}")
+                    yield _receipt_fault(where, f"{commit} is not the change of {run_id} on top of {tip.commit}")
                 if _runs_named(found.message) != [run_id.encode()]:
-                    yield _fault(where, f"{commit} does not name {run_id}")
+                    yield _receipt_fault(where, f"{commit} does not name {run_id}")
                 if run_id == facts.run_id and tree != facts.tree:
-                    yield _fault(where, f"the change of {run_id} gives the tree {tree}, and {facts.tree} was recorded")
+                    yield _receipt_fault(where, f"the change of {run_id} gives the tree {tree}, and {facts.tree} was recorded")
                 tip = Tip(commit=commit, tree=tree)
             if tip.tree != position.tree:
-                yield _fault(f"/positions/{index}/tree", "the changes of the runs give another tree")
+                yield _receipt_fault(f"/positions/{index}/tree", "the changes of the runs give another tree")
     except WitnessError as error:
-        yield _fault(where, error.message)
+        yield _receipt_fault(where, error.message)
         return
     if tip != document.after:
-        yield _fault("/after", "the last commit is not what landed")
+        yield _receipt_fault("/after", "the last commit is not what landed")
 
 
 def _runs_named(message: bytes) -> list[bytes]:
@@ -142,15 +144,15 @@ def _runs_named(message: bytes) -> list[bytes]:
 def _check_reports(document: QueueReceipt) -> Iterator[Fault]:
     known = {report_digest(report): report for report in document.reports}
     if known.keys() != {each.report_sha256 for each in document.positions if each.report_sha256}:
-        yield _fault("/reports", "the receipt does not have just the reports that its positions name")
+        yield _receipt_fault("/reports", "the receipt does not have just the reports that its positions name")
     for index, position in enumerate(document.positions):
         report = known.get(position.report_sha256)
         if report is None and (position.outcome != "untested" or position.report_sha256):
-            yield _fault(f"/positions/{index}/outcome", f"no report shows that the position is {position.outcome}")
+            yield _receipt_fault(f"/positions/{index}/outcome", f"no report shows that the position is {position.outcome}")
         elif report is not None and not _is_about(report, position, document):
-            yield _fault(f"/positions/{index}/report_sha256", "the report is about another tree, policy or queue")
+            yield _receipt_fault(f"/positions/{index}/report_sha256", "the report is about another tree, policy or queue")
         elif report is not None and (position.outcome, report.failed) != outcome_of(position.tree, report.parts):
-            yield _fault(f"/positions/{index}/outcome", "the outcome does not follow from the commands of the report")
+            yield _receipt_fault(f"/positions/{index}/outcome", "the outcome does not follow from the commands of the report")
 
 
 def _is_about(report: PositionReport, position: ReceiptPosition, document: QueueReceipt) -> bool:
@@ -162,11 +164,11 @@ def _check_last(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]:
     last = document.positions[-1]
     report = next((each for each in document.reports if report_digest(each) == last.report_sha256), None)
     if last.outcome != "passed" or report is None:
-        yield _fault(f"/positions/{len(document.positions) - 1}/outcome", "no full report of the landed tree passed")
+        yield _receipt_fault(f"/positions/{len(document.positions) - 1}/outcome", "no full report of the landed tree passed")
         return
     tested = {command.argv for part in report.parts for command in part.commands if command.must_pass}
     if not facts.commands <= tested and not _had_change(document, facts):
-        yield _fault("/reports", f"an acceptance command of {facts.run_id} was not run on the landed tree")
+        yield _receipt_fault("/reports", f"an acceptance command of {facts.run_id} was not run on the landed tree")
 
 
 def _had_change(document: QueueReceipt, facts: LandingFacts) -> bool:
