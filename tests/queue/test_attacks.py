@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Window
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose, Land, Test
 from gatewright.queue.composition import Change
 from gatewright.queue.inputs import Enqueue, Landed, Tested, Tick
-from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Window
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, departures, landings
 from tests.queue.world import DIGEST, Truth, World, blob, digest, entry, write
@@ -261,7 +261,7 @@ def flaky_line(policy: str) -> World:
     while composing := [each for each in world.due() if isinstance(each, Compose)]:
         world.deliver(world.carry_out(composing[0]))
     first = first_test(world)
-    world.deliver(Tested(first.number, first.tree, DIGEST, "failed", ("tests/flaky",), REPORT))
+    world.deliver(world.answer(first, "tests/flaky"))
     return world
 
 

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue import events as e
 from gatewright.queue.commands import commands
 from gatewright.queue.decide import decide
 from gatewright.queue.inputs import Enqueue, Input, Tick
-from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue.state import Queue
 from tests.queue.invariants import check_all, landings
 from tests.queue.world import Truth, World, entry, write

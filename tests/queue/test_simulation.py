@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gatewright.queue import events as e
 from gatewright.contracts.queue_policy import QueuePolicy, Window
+from gatewright.queue import events as e
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, departures, landings
 from tests.queue.world import Truth, World, entry, play, write

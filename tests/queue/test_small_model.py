@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue import events as e
 from gatewright.queue.inputs import Input
-from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, landings, without_the_queue_nothing_changes
 from tests.queue.world import Truth, World, entry, write

@@ -5,18 +5,23 @@ from __future__ import annotations
 import copy
 import hashlib
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from gatewright.contracts.queue_policy import QueuePolicy
 from gatewright.queue import events as e
 from gatewright.queue.commands import Command, Compose, Land, Test, commands
 from gatewright.queue.composition import Blob, Change, Conflict, compose
 from gatewright.queue.decide import decide
 from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested
-from gatewright.contracts.queue_policy import Outcome, QueuePolicy
-from gatewright.queue.receipt import LandingFacts, QueueReceipt, ReportFacts, check_receipt, receipt
+from gatewright.queue.position_report import PositionReport
+from gatewright.queue.receipt import QueueReceipt, read_receipt, receipt, receipt_bytes, report_digest
 from gatewright.queue.state import Entry, Queue, Tip
+from gatewright.rules.reports.position import outcome_of
+from gatewright.rules.reports.receipt import LandingFacts, check_receipt
+from tests.queue.git_objects import ObjectStore
+from tests.queue.reports import command, part
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 DIGEST = "a" * 64
@@ -65,6 +70,7 @@ class World:
         self.policy = policy
         self.truth = truth or Truth()
         self.now = START
+        self.git = ObjectStore()
         self.trees: dict[str, Tree] = {}
         self.parents: dict[str, Tip | None] = {}
         self.tree_at: dict[str, str] = {}
@@ -72,7 +78,7 @@ class World:
         self.pushes: list[tuple[str, str]] = []
         self.entries: dict[str, Entry] = {}
         self.tests: list[Test] = []
-        self.reports: dict[str, ReportFacts] = {}
+        self.reports: dict[str, PositionReport] = {}
         self.receipts: list[QueueReceipt] = []
         self.done: dict[str, Input] = {}
         self.history: list[e.QueueEvent] = []
@@ -80,9 +86,10 @@ class World:
         self.deliver(Create("repository", "main", self.branch, DIGEST))
 
     def commit(self, parent: Tip | None, content: Tree, name: str) -> Tip:
-        tree = digest(sorted((path, each.mode, each.object_id) for path, each in content.items()))
+        tree = self.git.tree(content)
         self.trees[tree] = content
-        tip = Tip(commit=digest(parent, tree, name), tree=tree)
+        before = parent.commit if parent is not None else ""
+        tip = Tip(commit=self.git.commit(tree, before, f"Change\n\nGatewright-Run: {name}\n"), tree=tree)
         self.parents[tip.commit] = parent
         self.tree_at[tip.commit] = tree
         return tip
@@ -152,11 +159,6 @@ class World:
         content = {**self.trees[tree], **composed.writes}
         return {path: each for path, each in content.items() if each is not None}
 
-    def tree_of(self, tree: str, changes: Sequence[Change]) -> str:
-        """For ``check_receipt``."""
-        content = self.compose_onto(tree, changes) if tree in self.trees else Conflict(())
-        return "" if isinstance(content, Conflict) else self.commit(None, content, "derived").tree
-
     def holds(self, tree: str, run_id: str) -> bool:
         """Whether the tree has what the run writes."""
         return all(self.trees[tree].get(each.path) == each.new for each in self.entries[run_id].changes)
@@ -200,30 +202,59 @@ class World:
             commits.append(tip.commit)
         return e.PositionComposed(number=command.position, tree=tip.tree, commits=tuple(commits))
 
-    def _test(self, command: Test) -> Tested:
-        self.tests.append(command)
-        truth, tree = self.truth, command.tree
-        if any(self.holds(tree, each) for each in truth.hanging & self.entries.keys()):
-            return Tested(command.number, tree, command.policy_sha256, "timed_out")
+    def _test(self, test: Test) -> Tested:
+        self.tests.append(test)
+        truth, tree = self.truth, test.tree
+        hangs = any(self.holds(tree, each) for each in truth.hanging & self.entries.keys())
         failed = {truth.test_name(each) for each in truth.bad & self.entries.keys() if self.holds(tree, each)}
         pairs = (pair for pair in truth.together if all(self.holds(tree, each) for each in pair))
         failed |= {truth.test_name("+".join(pair)) for pair in pairs}
-        for run_id in command.runs:
+        for run_id in () if hangs else test.runs:
             if truth.flaky.get(run_id):
                 truth.flaky[run_id] -= 1
                 failed.add(f"flaky/{run_id}")
-        outcome: Outcome = "failed" if failed else "passed"
-        report = hashlib.sha256(f"{command.number}{tree}".encode()).hexdigest()
-        self.reports[report] = ReportFacts(tree, command.policy_sha256, outcome == "passed")
-        return Tested(command.number, tree, command.policy_sha256, outcome, tuple(failed), report)
+        return self.answer(test, *failed, hangs=hangs)
 
-    def landing_facts(self, event: e.PositionLanded) -> LandingFacts:
-        changes = {run_id: each.changes for run_id, each in self.entries.items()}
-        return LandingFacts("repository", "main", event.before, event.after, changes, self.reports)
+    def answer(self, test: Test, *failed: str, hangs: bool = False) -> Tested:
+        """The end of a test in which these tests failed, with its report."""
+        ends = [command("hanging", exit_code=-9, timed_out=True)] if hangs else [command(each, exit_code=1) for each in failed]
+        parts = [part(test.tree, command(each), runs=(each,)) for each in test.runs]
+        parts.append(part(test.tree, command("standing"), *ends))
+        outcome, names = outcome_of(test.tree, parts)
+        report = PositionReport(
+            repository="repository",
+            branch="main",
+            number=test.number,
+            tree=test.tree,
+            policy_sha256=test.policy_sha256,
+            outcome=outcome,
+            failed=names,
+            parts=tuple(parts),
+        )
+        sha256 = report_digest(report)
+        self.reports[sha256] = report
+        return Tested(test.number, test.tree, test.policy_sha256, outcome, () if hangs else names, sha256)
+
+    def facts_of(self, document: QueueReceipt) -> Iterator[LandingFacts]:
+        """What each run of a landing knows of it."""
+        for run_id, commit in document.commits().items():
+            yield LandingFacts(
+                run_id=run_id,
+                repository="repository",
+                branch="main",
+                commit=commit,
+                tree=self.tree_at[commit],
+                previous=document.before.commit,
+                changes=self.entries[run_id].changes,
+                commands=frozenset({("run", run_id)}),
+            )
 
     def _check_landing(self, queue: Queue, event: e.PositionLanded) -> None:
-        document = receipt(queue, event.number)
-        assert check_receipt(document, self.landing_facts(event), self.tree_of) == ()
+        facts = receipt(queue, event.number)
+        reports = [self.reports[each.report_sha256] for each in facts.positions if each.report_sha256]
+        document = read_receipt(receipt_bytes(facts, reports, self.git.needed_by(facts)))
+        for each in self.facts_of(document):
+            assert check_receipt(document, each) == ()
         self.receipts.append(document)
 
 
@@ -239,11 +270,11 @@ def play(world: World, choose: random.Random, *, arrivals: Sequence[tuple[float,
         waiting.append((at, 1000 + index, lambda path=path: world.push(write(path, path))))  # type: ignore[misc]
     begun: set[str] = set()
     while True:
-        for command in world.due():
-            if command.command_id not in begun:
-                begun.add(command.command_id)
-                length = choose.uniform(0.8, 1.2) if isinstance(command, Test) else 0.0
-                waiting.append((clock + length, 2000 + len(begun), lambda command=command: world.carry_out(command)))  # type: ignore[misc]
+        for due in world.due():
+            if due.command_id not in begun:
+                begun.add(due.command_id)
+                length = choose.uniform(0.8, 1.2) if isinstance(due, Test) else 0.0
+                waiting.append((clock + length, 2000 + len(begun), lambda due=due: world.carry_out(due)))  # type: ignore[misc]
         if not waiting:
             return clock
         following = min(waiting, key=lambda each: each[:2])

@@ -1,19 +1,25 @@
-"""The receipt of a landing, and its check, which derives order and trees again from the changes of the runs."""
+"""The receipt of a landing: everything that proves it without a repository. ``rules/reports/receipt.py`` checks it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from msgspec.structs import replace
+
+from gatewright.contracts import codec
 from gatewright.contracts.queue_policy import Outcome
 from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Sha256
-from gatewright.errors import Fault, MalformedError
+from gatewright.errors import MalformedError
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.queue.composition import Change
-from gatewright.queue.state import Position, Queue, Tip
+from gatewright.queue.position_report import PositionReport
+from gatewright.queue.state import Position, Queue, Tip, runs_in
+from gatewright.queue.witness import GitObject, Witness
 
-#: Computes the tree of a base tree with changes on top; empty on a conflict.
-TreeOf = Callable[[str, Sequence[Change]], str]
+#: Maximum size of a receipt in bytes.
+MOST_BYTES = 8 << 20
 
 
 class ReceiptPosition(Document, frozen=True):
@@ -35,7 +41,11 @@ class ReceiptPosition(Document, frozen=True):
 
 
 class QueueReceipt(Document, frozen=True):
-    """The result of one push of a queue. ``landing``: number of the push in this queue, from 1."""
+    """The result of one push of a queue. ``landing``: number of the push in this queue, from 1.
+
+    ``changes``: the change of each run that landed. ``reports``: those of its positions that were tested. ``objects``: the
+    commits of ``before`` and of the chain, and the trees of ``before`` on changed paths.
+    """
 
     repository: NonEmpty
     branch: NonEmpty
@@ -44,31 +54,17 @@ class QueueReceipt(Document, frozen=True):
     before: Tip
     after: Tip
     positions: tuple[ReceiptPosition, ...]
+    changes: Mapping[RunId, tuple[Change, ...]]
+    reports: tuple[PositionReport, ...] = ()
+    objects: tuple[GitObject, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class ReportFacts:
-    """Facts of a test report: tree, policy, completeness and outcome."""
-
-    tree: str
-    policy_sha256: str
-    passed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LandingFacts:
-    """The checker's own facts: branch before and after, the changes of each run, and the reports by digest."""
-
-    repository: str
-    branch: str
-    before: Tip
-    after: Tip
-    changes: Mapping[str, tuple[Change, ...]]
-    reports: Mapping[str, ReportFacts]
+    def commits(self) -> dict[str, str]:
+        """Return the commit of each run, in landing order."""
+        return {run_id: commit for each in self.positions for run_id, commit in zip(each.runs, each.commits, strict=False)}
 
 
 def receipt(queue: Queue, number: int) -> QueueReceipt:
-    """Return the receipt of a position, from the queue in which it is landing.
+    """Return the receipt of a position, from the queue in which it is landing. Reports and objects are still missing.
 
     Raises:
         MalformedError: ``bad_event``, the position is not landing.
@@ -85,6 +81,7 @@ def receipt(queue: Queue, number: int) -> QueueReceipt:
         before=queue.base,
         after=Tip(commit=last.commits[-1], tree=last.tree),
         positions=tuple(_receipt_position(queue, position) for position in landing),
+        changes={run_id: queue.entries[run_id].entry.changes for run_id in runs_in(landing)},
     )
 
 
@@ -103,69 +100,51 @@ def _receipt_position(queue: Queue, position: Position) -> ReceiptPosition:
     )
 
 
-def check_receipt(document: QueueReceipt, facts: LandingFacts, tree_of: TreeOf) -> tuple[Fault, ...]:
-    """Return the faults of a receipt; none when it proves the landing.
+def missing_objects(document: QueueReceipt, have: Iterable[GitObject]) -> set[str]:
+    """Return the ids of the git objects to fetch next; none when ``have`` is complete.
 
-    1. It is about this repository and branch, and about this move of the branch.
-    2. Its positions are in order, each on top of the ones before it, with every assumption resolved as landed.
-    3. Every run is in it once, and is known; ``tree_of`` gives the tree of each position again from the runs' changes.
-    4. The last position is what landed, and a full report of exactly its tree and of this policy passed.
+    An object that is missing hides those below it. So repeat this with every object fetched so far.
     """
-    return (
-        *_check_place(document, facts),
-        *_check_order(document),
-        *_check_trees(document, facts, tree_of),
-        *_check_test(document, facts),
-    )
+    paths = {change.path for changes in document.changes.values() for change in changes}
+    commits = {document.before.commit, *document.commits().values()}
+    return Witness(have, len(document.before.tree)).missing(commits, document.before.tree, paths)
 
 
-def _receipt_fault(pointer: str, message: str) -> Fault:
-    return Fault(pointer, "receipt_contradicts", message)
+def report_digest(report: PositionReport) -> str:
+    """Return the sha256 of a report, as the queue records it."""
+    return hashlib.sha256(codec.encode(report)).hexdigest()
 
 
-def _check_place(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]:
-    for name in ("repository", "branch", "before", "after"):
-        if getattr(document, name) != getattr(facts, name):
-            yield _receipt_fault(f"/{name}", f"the receipt is about another {name}")
+def receipt_bytes(document: QueueReceipt, reports: Iterable[PositionReport], objects: Iterable[GitObject]) -> bytes:
+    """Return the artifact of a receipt, with its reports and objects.
+
+    Raises:
+        MalformedError: a report or an object is missing (``receipt_missing``), or the receipt is too large
+            (``receipt_too_large``).
+    """
+    wanted = dict.fromkeys(each.report_sha256 for each in document.positions if each.report_sha256)
+    known = {report_digest(report): report for report in reports}
+    objects = sorted(set(objects), key=lambda each: (each.kind, each.data))
+    if (lost := missing_objects(document, objects)) or (lost := wanted.keys() - known.keys()):
+        raise MalformedError(f"the receipt lacks {len(lost)} parts, the first is {min(lost)}", code="receipt_missing")
+    data = codec.encode(replace(document, reports=tuple(known[each] for each in wanted), objects=tuple(objects)))
+    if len(data) > MOST_BYTES:
+        raise MalformedError(f"the receipt has {len(data)} bytes, at most {MOST_BYTES} are allowed", code="receipt_too_large")
+    return data
 
 
-def _check_order(document: QueueReceipt) -> Iterator[Fault]:
-    seen: list[str] = []
-    number = 0
-    for index, position in enumerate(document.positions):
-        where = f"/positions/{index}"
-        earlier = len(position.ahead) - len(seen)
-        on_base = position.base == document.before
-        if position.number <= number or earlier < 0 or list(position.ahead[earlier:]) != seen or (on_base and earlier):
-            yield _receipt_fault(where, "the position is not on top of those before it")
-        if len(position.resolved) != len(position.ahead) or set(position.resolved) - {"landed"}:
-            yield _receipt_fault(f"{where}/resolved", "a run that was assumed to land did not")
-        seen.extend(position.runs)
-        number = position.number
+def read_receipt(data: bytes) -> QueueReceipt:
+    """Return a receipt.
 
-
-def _check_trees(document: QueueReceipt, facts: LandingFacts, tree_of: TreeOf) -> Iterator[Fault]:
-    tree = document.before.tree
-    runs: set[str] = set()
-    for index, position in enumerate(document.positions):
-        where = f"/positions/{index}"
-        if not position.runs or len(position.commits) != len(position.runs):
-            yield _receipt_fault(f"{where}/commits", "there is one commit for each run")
-        for run_id in position.runs:
-            if run_id in runs or run_id not in facts.changes:
-                yield _receipt_fault(f"{where}/runs", f"{run_id} is in the receipt twice, or unknown")
-            runs.add(run_id)
-            tree = tree_of(tree, facts.changes.get(run_id, ()))
-        if tree != position.tree:
-            yield _receipt_fault(f"{where}/tree", "the changes of the runs give another tree")
-
-
-def _check_test(document: QueueReceipt, facts: LandingFacts) -> Iterator[Fault]:
-    last = document.positions[-1] if document.positions else None
-    if last is None or not last.commits or Tip(commit=last.commits[-1], tree=last.tree) != document.after:
-        yield _receipt_fault("/after", "the last position is not what landed")
-        return
-    report = facts.reports.get(last.report_sha256)
-    expected = ReportFacts(last.tree, document.policy_sha256, passed=True)
-    if last.outcome != "passed" or report != expected:
-        yield _receipt_fault("/positions", "no full report of exactly this tree and policy passed")
+    Raises:
+        MalformedError: it is too large (``receipt_too_large``), or no receipt in canonical form (``malformed``).
+    """
+    if len(data) > MOST_BYTES:
+        raise MalformedError(f"a receipt has at most {MOST_BYTES} bytes", code="receipt_too_large")
+    try:
+        document = read_json(data, QueueReceipt)
+    except UnreadableDocumentError as error:
+        raise MalformedError(f"not a receipt of a merge queue: {error}") from error
+    if codec.encode(document) != data:
+        raise MalformedError("the receipt is not in canonical form")
+    return document

@@ -123,6 +123,7 @@ _PUBLISHING = {
     "artifact_too_large": "make the artifact smaller, or split it",
     "headers_too_large": "send fewer or shorter headers, and move attributes into the body",
     "document_too_large": "move large parts of the document into artifacts",
+    "receipt_too_large": "lower `batch_size` or `window` of the merge queue in queues.json",
     "message_too_large": "move large parts of the message into artifacts",
     "not_submittable": "send a run_request.v1 or a task_contract.v1",
     "unexpected_document": "send the document type that the subject accepts",

@@ -160,7 +160,16 @@ _CONTRADICTIONS = dict.fromkeys(
     _FORGED,
 )
 _INCOMPLETE_BUNDLES = dict.fromkeys(
-    ("evidence_lost", "file_missing", "landed_missing", "not_sealed", "pruned", "required_missing", "story_missing"),
+    (
+        "evidence_lost",
+        "file_missing",
+        "landed_missing",
+        "not_sealed",
+        "pruned",
+        "receipt_missing",
+        "required_missing",
+        "story_missing",
+    ),
     _INCOMPLETE,
 )
 _BUNDLES = {
