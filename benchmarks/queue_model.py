@@ -19,12 +19,13 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from gatewright.contracts.queue_policy import QueuePolicy, Window
+from gatewright.contracts.queue_receipt import Tip
 from gatewright.queue import events as e
 from gatewright.queue.commands import Command, Compose, Land, Test, commands
 from gatewright.queue.decide import decide
 from gatewright.queue.inputs import Create, Enqueue, Input, Landed, Tested, Tick
-from gatewright.contracts.queue_policy import QueuePolicy, Window
-from gatewright.queue.state import Queue, Tip
+from gatewright.queue.state import Queue
 from tests.queue.world import DIGEST, START, Truth, World, digest, entry
 
 POLICY = QueuePolicy(batch_size=8, window=Window(start=4, most=16))
@@ -73,7 +74,7 @@ def answer(queue: Queue, command: Command) -> Input:
 def history_of(count: int, waiting: int) -> list[e.QueueEvent]:
     """The events of ``count`` entries, of which at most ``waiting`` are queued at a time."""
     base = Tip(commit=digest("commit"), tree=digest("tree"))
-    history = list(decide(None, Create("repository", "main", base, DIGEST), POLICY, START))
+    history = list(decide(None, Create("repository", "repository", "main", base, DIGEST), POLICY, START))
     queue = e.fold(history)
     assert queue is not None
     entries = (entry(f"run-{number:06}") for number in range(count))

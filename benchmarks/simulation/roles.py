@@ -121,8 +121,8 @@ class PassingGates:
                 return q.Verdict(_report("plan", run.run_id))
             case q.ContractCheck(run=run):
                 return q.Verdict(_report("policy", run.run_id))
-            case q.DecisionCheck() | q.GrantsCheck():
-                raise AssertionError("no run of the simulation asks a person")
+            case q.DecisionCheck() | q.GrantsCheck() | q.QueueCheck() | q.WithdrawalCheck():
+                raise AssertionError("no run of the simulation asks a person or uses a merge queue")
 
 
 def _report(gate: GateName, run_id: str, task_id: str | None = None) -> GateReport:

@@ -12,8 +12,8 @@ from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.client.client import Client
 from gatewright.contracts.merge_queue import MergeHold, MergeQueueView
-from gatewright.errors import MalformedError
 from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.errors import MalformedError
 from gatewright.run.state import Run
 from gatewright.view.merge_queue import queue_view
 from gatewright.view.run_view import RunView

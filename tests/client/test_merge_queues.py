@@ -7,8 +7,8 @@ from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import MERGE_ACT_SUBJECT
 from gatewright.client import Client
 from gatewright.contracts import MergeAction, MergeActionReply, MergeQueues, MergeQueuesRequest, codec
-from gatewright.contracts.vocabulary import Document
 from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.contracts.vocabulary import Document
 from gatewright.view.merge_queue import queue_view
 from tests.queue.world import World, entry
 

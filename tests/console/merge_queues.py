@@ -11,9 +11,9 @@ from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import MERGE_SUBJECT
 from gatewright.contracts import MergeQueues, codec
 from gatewright.contracts.merge_queue import MergeQueueView
+from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose
-from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.view.merge_queue import limited_view, queue_view
 from tests.console.conftest import ServedConsole
 from tests.queue.world import Truth, World, entry, write

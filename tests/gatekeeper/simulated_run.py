@@ -171,8 +171,8 @@ class SimulatedRun:
                 return q.Verdict(self._report("policy"))
             case q.PlanCheck():
                 return q.Verdict(self._report("plan"))
-            case q.DecisionCheck() | q.GrantsCheck():
-                raise AssertionError("no run of this script asks a person")
+            case q.DecisionCheck() | q.GrantsCheck() | q.QueueCheck() | q.WithdrawalCheck():
+                raise AssertionError("no run of this script asks a person or uses a merge queue")
 
     def _work(self, run: Run, command: CommandRef) -> RoleReplied:
         """What the role will answer to a task."""

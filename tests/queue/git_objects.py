@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gatewright.queue.composition import Blob
-from gatewright.queue.receipt import QueueReceipt, missing_objects
-from gatewright.queue.witness import GitObject, object_id, write_tree
+from gatewright.contracts.queue_receipt import Blob, GitObject, QueueReceipt
+from gatewright.queue.receipt import missing_objects
+from gatewright.queue.witness import object_id, write_tree
 
 DIGITS = 40
 

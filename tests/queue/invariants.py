@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from gatewright.contracts.queue_receipt import Blob
 from gatewright.queue import events as e
 from gatewright.queue.commands import commands
-from gatewright.queue.composition import Blob
 from tests.queue.world import World
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gatewright.contracts import TestReport
+from gatewright.contracts.queue_receipt import OrderedCommand, ReportPart
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import Agent
-from gatewright.queue.position_report import OrderedCommand, ReportPart
 
 STAMP = "2026-03-01T00:00:00.000Z"
 SECONDS = 60.0

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Window
+from gatewright.contracts.queue_receipt import Change
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose, Land, Test
-from gatewright.queue.composition import Change
 from gatewright.queue.inputs import Enqueue, Landed, Tested, Tick
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, departures, landings

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.queue.composition import Blob, Change, Composition, Conflict, compose, conflict_with, footprint_of
+from gatewright.contracts.queue_receipt import Blob, Change
+from gatewright.queue.composition import Composition, Conflict, compose, conflict_with, footprint_of
 from tests.queue.world import blob, write
 
 X, Y, Z = blob("x"), blob("y"), blob("z")

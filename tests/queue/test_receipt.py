@@ -9,14 +9,11 @@ from msgspec.structs import replace
 
 from gatewright.contracts import codec
 from gatewright.contracts.queue_policy import QueuePolicy, Window
+from gatewright.contracts.queue_receipt import Blob, GitObject, PositionReport, QueueReceipt, Tip
 from gatewright.errors import MalformedError
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose
-from gatewright.queue.composition import Blob
-from gatewright.queue.position_report import PositionReport
-from gatewright.queue.receipt import QueueReceipt, read_receipt, receipt, receipt_bytes, report_digest
-from gatewright.queue.state import Tip
-from gatewright.queue.witness import GitObject
+from gatewright.queue.receipt import read_receipt, receipt, receipt_bytes, report_digest
 from gatewright.rules.reports.receipt import LandingFacts, check_receipt
 from tests.queue.reports import command, part
 from tests.queue.world import World, digest, entry, write

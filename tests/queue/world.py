@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.contracts.queue_receipt import Blob, Change, PositionReport, QueueReceipt, Tip
 from gatewright.queue import events as e
 from gatewright.queue.commands import Command, Compose, Land, Test, commands
-from gatewright.queue.composition import Blob, Change, Conflict, compose
+from gatewright.queue.composition import Conflict, compose
 from gatewright.queue.decide import decide
 from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested
-from gatewright.queue.position_report import PositionReport
-from gatewright.queue.receipt import QueueReceipt, read_receipt, receipt, receipt_bytes, report_digest
-from gatewright.queue.state import Entry, Queue, Tip
+from gatewright.queue.receipt import read_receipt, receipt, receipt_bytes, report_digest
+from gatewright.queue.state import Entry, Queue
 from gatewright.rules.reports.position import outcome_of
 from gatewright.rules.reports.receipt import LandingFacts, check_receipt
 from tests.queue.git_objects import ObjectStore
@@ -83,7 +83,7 @@ class World:
         self.done: dict[str, Input] = {}
         self.history: list[e.QueueEvent] = []
         self.queue: Queue
-        self.deliver(Create("repository", "main", self.branch, DIGEST))
+        self.deliver(Create("repository", "repository", "main", self.branch, DIGEST))
 
     def commit(self, parent: Tip | None, content: Tree, name: str) -> Tip:
         tree = self.git.tree(content)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from gatewright.contracts.queue_receipt import OrderedCommand, ReportPart
 from gatewright.contracts.reports import TestCounts, TestProof, TestSummary
 from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.queue.commands import Test
-from gatewright.queue.position_report import OrderedCommand, ReportPart, report_part
+from gatewright.queue.position_report import report_part
 from gatewright.rules.reports.position import conclude, outcome_of
 from tests.factories import make_contract
 from tests.queue.reports import command, part, report

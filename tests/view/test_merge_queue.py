@@ -9,9 +9,9 @@ import pytest
 
 from gatewright.contracts import MergeQueues, codec
 from gatewright.contracts.merge_queue import MergeEnding, MergeHold, MergeQueueView
+from gatewright.contracts.queue_policy import HoldReason, LeaveCode, QueuePolicy
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose, Test
-from gatewright.contracts.queue_policy import HoldReason, LeaveCode, QueuePolicy
 from gatewright.view.merge_queue import (
     ending_words,
     hold_words,

@@ -90,13 +90,8 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
                     manifest_sha256=item.manifest_sha256, signer=item.signer, location=item.location, memory=item.memory
                 )
             )
-        case AbortReceived() if run.state == states.QUEUED and not _has_withdrawn(verdicts):
-            return None
         case AbortReceived() if not run.ended:
-            asked = item.request
-            abort = e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher)
-            draft.add(abort)
-            draft.end("ABORTED", "aborted", item.request.reason)
+            _abort(draft, item, verdicts)
         case RoleReplied() if not run.ended:
             _role_reply(draft, item, verdicts)
         case UsageReceived() if run.sealed is None:
@@ -344,6 +339,15 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
         draft.dispatch_judge("reviewer", orders.reviewing)
         if draft.run.accepted.judging == "together":
             draft.dispatch_judge("testrunner", orders.testing)
+
+
+def _abort(draft: Draft, item: AbortReceived, verdicts: Sequence[Verdict]) -> None:
+    """End the run, unless it is in a merge queue that has not let it go."""
+    if draft.run.state == states.QUEUED and not _has_withdrawn(verdicts):
+        return
+    asked = item.request
+    draft.add(e.AbortRequested(reason=asked.reason, requested_by=asked.requested_by, publisher=item.publisher))
+    draft.end("ABORTED", "aborted", asked.reason)
 
 
 def _has_withdrawn(verdicts: Sequence[Verdict]) -> bool:

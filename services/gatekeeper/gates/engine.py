@@ -146,17 +146,21 @@ class GateEngine:
                 context = self._begin(run, "approval")
                 claims, sha256 = await claim_grants(context, run, self.grants) if self.grants is not None else ((), "")
                 return q.GrantsVerdict(context.close(), claims, sha256)
-            case q.QueueCheck(run=run):
+            case q.QueueCheck() | q.WithdrawalCheck() | q.LandingCheck():
+                return await self._way_to_target(question)
+
+    async def _way_to_target(self, question: q.QueueCheck | q.WithdrawalCheck | q.LandingCheck) -> q.Verdict:
+        run = question.run
+        match question:
+            case q.QueueCheck():
                 return await self._admission(run)
-            case q.WithdrawalCheck(run=run):
+            case q.WithdrawalCheck():
                 context = self._begin(run, "queue")
                 if self.queue is None or not await self.queue.withdraw(run):
                     context.report.violate("merge_landing", "queue", "the merge queue is landing the run at this moment")
                 return q.WithdrawalVerdict(context.close())
-            case q.LandingCheck(run=run) if run.state == QUEUED:
-                return await self._queued_landing(run)
-            case q.LandingCheck(run=run):
-                return await self._landing(run)
+            case q.LandingCheck():
+                return await (self._queued_landing(run) if run.state == QUEUED else self._landing(run))
 
     def _begin(self, run: Run, gate: GateName, task_id: str | None = None) -> GateContext:
         context = self._context(GateReportBuilder(run.run_id, gate, task_id, run.attempt))

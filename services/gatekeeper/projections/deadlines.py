@@ -98,7 +98,7 @@ class _Moments:
     fixing: float | None = None
     again: float = 0.0
     queued: float | None = None
-    #: Start of the wait for people or in the merge queue, and the deadline of each answer; the wall time is suspended meanwhile.
+    #: Start of the wait for people or in the merge queue, when the wall time stands still; and the deadline of each answer.
     parked: float | None = None
     answers: dict[str, float] = field(default_factory=dict)
     #: Deadline of each answer that the run does not wait for.

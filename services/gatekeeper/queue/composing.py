@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from gatewright.contracts.queue_receipt import Blob, Change, Tip
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.changes import TreeChange, TreeListing
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.modes import ABSENT
 from gatewright.ledger.store import Ledger
-from gatewright.queue.composition import Blob, Change, Conflict, compose, folders_of
-from gatewright.queue.state import Entry, Queue, Tip
+from gatewright.queue.composition import Conflict, compose, folders_of
+from gatewright.queue.state import Entry, Queue
 from gatewright.rules.landing import commit_message
 from gatewright.rules.standing import rests_on_people
 from gatewright.run.state import Run

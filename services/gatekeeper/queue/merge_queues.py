@@ -18,6 +18,7 @@ from gatewright.bus.port import Bus, Message
 from gatewright.clock import Clock
 from gatewright.contracts import Error, QueueRules, TestReport, codec
 from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.contracts.queue_receipt import QueueReceipt, Tip
 from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, UnavailableError
 from gatewright.git.mirror import Mirror
 from gatewright.host_errors import host_errors
@@ -28,7 +29,8 @@ from gatewright.queue.decide import decide
 from gatewright.queue.events import EntryLeft, LandingRefused, PolicyChanged, PositionComposed, TestPartReported
 from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tick
 from gatewright.queue.names import queue_id_of, read_run_id_of_test, read_task_id_of_part
-from gatewright.queue.state import Entry, Queue, Tip
+from gatewright.queue.receipt import receipt
+from gatewright.queue.state import Entry, Queue
 from gatewright.rules.landing import landing_ref
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.dispatch.priority import priority_of
@@ -39,7 +41,7 @@ from gatewright.services.gatekeeper.queue.composing import ComposedPosition, Com
 from gatewright.services.gatekeeper.queue.endings import left_queue
 from gatewright.services.gatekeeper.queue.pushing import base_moved, push_position, tip_of
 from gatewright.services.gatekeeper.queue.receipts import ReceiptWriter
-from gatewright.services.gatekeeper.queue.store import KnownQueue, LandedPush, QueueStore, queue_id_in
+from gatewright.services.gatekeeper.queue.store import KnownQueue, QueueStore, queue_id_in
 from gatewright.services.gatekeeper.queue.testing import TestPart, parts_of, publish_part
 from gatewright.telemetry.logs import Logger
 
@@ -388,6 +390,14 @@ class MergeQueues:
                 return
         last = queue.until(queue.landing)[-1]
         mirror = await self.composer.bring(queue, last.tree)
+        try:
+            await self.receipts.complete(receipt(queue, command.position), mirror)
+        except MalformedError as error:
+            if error.reason != "receipt_too_large":
+                raise
+            self.log.error("merge_receipt_too_large", queue=queue_id, cause=error.message)  # noqa: TRY400 - the cause is named
+            await self.apply(queue_id, LandingRefused(number=command.position, code="denied"))
+            return
         happened = await push_position(mirror, queue, command)
         if not isinstance(happened, Landed):
             self.log.warning("merge_push_refused", queue=queue_id, refused=type(happened).__name__)
@@ -404,14 +414,15 @@ class MergeQueues:
         tip = await tip_of(mirror, ref)
         if tip is None:
             return left_queue(EntryLeft(run_id=run.run_id, code="target_missing"), ref)
-        await self._at_tip(queue_id, url, ref, tip, mirror)
+        await self._at_tip(queue_id, run, tip, mirror)
         await self.apply(queue_id, Enqueue(await self._entry_of(run, run.queued.at)))
         return None
 
-    async def _at_tip(self, queue_id: str, url: str, ref: str, tip: Tip, mirror: Mirror) -> None:
+    async def _at_tip(self, queue_id: str, run: Run, tip: Tip, mirror: Mirror) -> None:
         """Create the queue, or move the base of one that is empty to where the branch is now."""
+        url, ref = run.accepted.repository_url, _branch_of(run)
         policy = queue_policy(self.rules, url, ref) or QueuePolicy()
-        await self.apply(queue_id, Create(url, ref, tip, queue_policy_sha256(policy)))
+        await self.apply(queue_id, Create(url, run.accepted.repository_key, ref, tip, queue_policy_sha256(policy)))
         queue = (await self._work_on(queue_id)).known.queue
         if queue is not None and not queue.entries and queue.base != tip:
             await self.apply(queue_id, await base_moved(mirror, queue, tip))
@@ -430,7 +441,7 @@ class MergeQueues:
     async def _ending(self, known: KnownQueue, run: Run) -> QueueOutcome:
         ending = known.endings.get(run.run_id) or await self._store.ending(known.queue_id, run.run_id)
         match ending:
-            case LandedPush():
+            case QueueReceipt():
                 return await self.receipts.landed(run, ending)
             case EntryLeft():
                 return left_queue(ending, _branch_of(run))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from gatewright.contracts.queue_receipt import Tip
 from gatewright.errors import GitError
 from gatewright.git.mirror import Mirror
 from gatewright.queue.commands import Land
 from gatewright.queue.events import BaseMoved, LandingRefused
 from gatewright.queue.inputs import Landed
-from gatewright.queue.state import Queue, Tip
+from gatewright.queue.state import Queue
 from gatewright.services.gatekeeper.gates.landing.landing import push_commit
 
 #: Refusals that a repeated push would meet again. A person has to act.

@@ -14,11 +14,11 @@ from gatewright.bus.topology import queue_subject
 from gatewright.bus.versions import read_version, written_here
 from gatewright.clock import Clock, new_id, timestamp
 from gatewright.contracts import QueueTransition, codec
+from gatewright.contracts.queue_receipt import QueueReceipt
 from gatewright.contracts.records import QueueRecord
 from gatewright.errors import MalformedError
-from gatewright.queue.composition import Change
 from gatewright.queue.events import EVENTS, EntryLeft, PositionLanded, QueueEvent, evolve
-from gatewright.queue.receipt import QueueReceipt, receipt
+from gatewright.queue.receipt import receipt
 from gatewright.queue.state import Queue
 
 _SCHEMA = codec.schema_name(QueueTransition)
@@ -27,25 +27,17 @@ _REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
-class LandedPush:
-    """A push that landed: its receipt so far, and the changes of each run in it."""
-
-    receipt: QueueReceipt
-    changes: Mapping[str, tuple[Change, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class KnownQueue:
     """A queue after the steps of its subject up to ``sequence``; the queue is None before its first event.
 
-    ``endings``: how each ended run left, for the latest ones. ``at``: time of each run's ending.
+    ``endings``: how each ended run left, for the latest ones; a receipt still lacks reports and objects.
     """
 
     queue_id: str
     queue: Queue | None = None
     number: int = 0
     sequence: int = 0
-    endings: Mapping[str, LandedPush | EntryLeft] = field(default_factory=dict)
+    endings: Mapping[str, QueueReceipt | EntryLeft] = field(default_factory=dict)
     #: Runs that the last step ended.
     ended: tuple[str, ...] = ()
 
@@ -71,7 +63,7 @@ class QueueStore:
                 known = self.after(known, message)
         return known
 
-    async def ending(self, queue_id: str, run_id: str) -> LandedPush | EntryLeft | None:
+    async def ending(self, queue_id: str, run_id: str) -> QueueReceipt | EntryLeft | None:
         """Read from the stream how a run left its queue; None when it did not. Raises what ``load`` raises."""
         known = KnownQueue(queue_id)
         async with aclosing(self._bus.replay(queue_subject(queue_id))) as messages:
@@ -134,8 +126,7 @@ def _advance(known: KnownQueue, step: QueueTransition, sequence: int) -> KnownQu
     for record in step.events:
         event = _event_of(record)
         if isinstance(event, PositionLanded) and queue is not None:
-            push = LandedPush(receipt(queue, event.number), {run: queue.entries[run].entry.changes for run in event.runs})
-            endings |= dict.fromkeys(event.runs, push)
+            endings |= dict.fromkeys(event.runs, receipt(queue, event.number))
             ended += event.runs
         elif isinstance(event, EntryLeft):
             endings[event.run_id] = event

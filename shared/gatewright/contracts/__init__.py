@@ -29,6 +29,7 @@ from gatewright.contracts.people.summons import SummonsAnswer, SummonsList, Summ
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.queue_policy import QueueRules
+from gatewright.contracts.queue_receipt import PositionReport, QueueReceipt
 from gatewright.contracts.read_models import (
     RoleBindingReadModel,
     RoleBindingSummary,
@@ -117,8 +118,10 @@ __all__ = [
     "OrchestratorEvent",
     "Plan",
     "PlanProposal",
+    "PositionReport",
     "ProgressPacket",
     "ProvenanceManifest",
+    "QueueReceipt",
     "QueueRules",
     "QueueTransition",
     "ReexecReport",

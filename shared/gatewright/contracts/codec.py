@@ -95,6 +95,8 @@ DOCUMENTS: dict[str, type[Document]] = {
     "test_report.v1": contracts.TestReport,
     "tombstone.v1": contracts.Tombstone,
     "transfer_manifest.v1": contracts.TransferManifest,
+    "position_report.v1": contracts.PositionReport,
+    "queue_receipt.v1": contracts.QueueReceipt,
     "queue_rules.v1": contracts.QueueRules,
     "queue_transition.v1": contracts.QueueTransition,
     "transition.v1": contracts.Transition,

@@ -44,6 +44,7 @@ _ORDER: Final = [
     "enum",
     "pattern",
     "format",
+    "contentEncoding",
     "additionalProperties",
     "required",
     "minLength",
@@ -118,6 +119,8 @@ def schema_of(hint: Any, home: str = "") -> Json:
         return _struct(hint, home)
     if hint in _TYPES:
         return {"type": _TYPES[hint]}
+    if hint is bytes:
+        return {"type": "string", "contentEncoding": "base64"}
     if origin is Annotated:
         return _with_bounds(schema_of(arguments[0], home), hint.__metadata__)
     if origin is Literal:

@@ -51,6 +51,8 @@ GIT_PATCH = "git/patch.diff"
 GIT_NAMES = "git/diff_name_only.txt"
 GIT_CANDIDATE = "git/candidate_tree.txt"
 GIT_LANDED = "git/landed.json"
+#: Only in runs that a merge queue landed.
+QUEUE_RECEIPT = "queue/receipt.json"
 
 TEST_COMMAND = "tests/command.txt"
 TEST_STDOUT = "tests/stdout.log"
@@ -236,6 +238,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[Document]], ...] = tuple(
         (r"reports/completion_report\.json", contracts.CompletionReport),
         (r"reports/progress_packet\.json", contracts.ProgressPacket),
         (r"reports/review_routing\.json", contracts.ReviewRouting),
+        (r"queue/receipt\.json", contracts.QueueReceipt),
         (r"reports/gates/[^/]+\.json", contracts.GateReport),
         (r"results/[^/]+/error\.json", contracts.Error),
         (r"results/[^/]+/plan\.json", contracts.Plan),

@@ -375,7 +375,7 @@ class Mirror:
         return self._note_written(await in_thread(self._objects.with_objects, tree, changes))
 
     async def raw_objects(self, object_ids: Iterable[str], kind: str) -> dict[str, bytes]:
-        """Return the bytes of several objects of one ``kind`` (``commit`` or ``tree``), by id. GitError (``object_missing``)."""
+        """Return the bytes of objects of one ``kind`` (``commit`` or ``tree``), by id. Raises GitError (``object_missing``)."""
         return await in_thread(self._objects.raw_objects, tuple(object_ids), kind)
 
     async def commit_tree(self, tree: str, *, parent: str, message: str, when: datetime, author: Person | None = None) -> str:

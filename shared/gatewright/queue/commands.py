@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gatewright.contracts.queue_policy import QueuePolicy
-from gatewright.queue.state import Entry, Queue, Tip, runs_in
+from gatewright.contracts.queue_receipt import Tip
+from gatewright.queue.state import Entry, Queue, runs_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId
-
-
-class Blob(Document, frozen=True):
-    """The content of a path. ``mode``: six octal digits. ``object_id``: a blob, or a commit for mode ``160000``."""
-
-    mode: NonEmpty
-    object_id: ObjectId
-
-
-class Change(Document, frozen=True):
-    """The change of one path by a run. None: the path is absent. A rename is a deletion and an addition."""
-
-    path: NonEmpty
-    old: Blob | None = None
-    new: Blob | None = None
+from gatewright.contracts.queue_receipt import Blob, Change
 
 
 @dataclass(frozen=True, slots=True)

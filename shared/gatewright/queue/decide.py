@@ -10,11 +10,12 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.contracts.queue_receipt import Tip
 from gatewright.queue import events as e
 from gatewright.queue.draft import QueueDraft
 from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested, Tick
 from gatewright.queue.planning import conflicts_after_landing, place_of
-from gatewright.queue.state import Entry, Queue, Tip, runs_in
+from gatewright.queue.state import Entry, Queue, runs_in
 
 
 def decide(queue: Queue | None, item: Input, policy: QueuePolicy, now: datetime) -> tuple[e.QueueEvent, ...]:
@@ -66,6 +67,7 @@ def _apply_input(draft: QueueDraft, item: Input) -> None:
 def _create(item: Create, policy: QueuePolicy) -> e.QueueCreated:
     return e.QueueCreated(
         repository=item.repository,
+        identity=item.identity,
         branch=item.branch,
         policy_sha256=item.policy_sha256,
         base=item.base,

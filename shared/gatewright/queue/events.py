@@ -12,10 +12,11 @@ from typing import ClassVar, Literal
 from msgspec.structs import replace
 
 from gatewright.contracts.queue_policy import HoldReason, LeaveCode, Outcome
+from gatewright.contracts.queue_receipt import Tip
 from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId, Positive, RunId, Sha256, Timestamp
 from gatewright.errors import MalformedError
 from gatewright.queue.composition import footprint_of
-from gatewright.queue.state import UNNAMED, Entry, Position, Queue, Queued, Result, TestRun, Tip, runs_in
+from gatewright.queue.state import UNNAMED, Entry, Position, Queue, Queued, Result, TestRun, runs_in
 
 
 class QueueEvent(Document, frozen=True):
@@ -39,8 +40,11 @@ class QueueEvent(Document, frozen=True):
 
 
 class QueueCreated(QueueEvent, frozen=True):
+    """A queue was created. ``repository``: its URL. ``identity``: the repository, however its URL is spelled."""
+
     event_type: ClassVar[str] = "queue_created"
     repository: NonEmpty
+    identity: NonEmpty
     branch: NonEmpty
     policy_sha256: Sha256
     base: Tip
@@ -55,7 +59,7 @@ class QueueCreated(QueueEvent, frozen=True):
 
     def begin(self) -> Queue:
         """Return the new queue."""
-        return Queue(self.repository, self.branch, self.policy_sha256, self.base, self.window)
+        return Queue(self.repository, self.identity, self.branch, self.policy_sha256, self.base, self.window)
 
 
 class EntryEnqueued(QueueEvent, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gatewright.contracts.queue_policy import Outcome
+from gatewright.contracts.queue_receipt import Tip
 from gatewright.queue.events import (
     BaseMoved,
     EntryLeft,
@@ -20,7 +21,7 @@ from gatewright.queue.events import (
     QueueResumed,
     TestPartReported,
 )
-from gatewright.queue.state import Entry, Tip
+from gatewright.queue.state import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Create:
     """Create a queue for this branch, whose tip is ``base``."""
 
     repository: str
+    identity: str
     branch: str
     base: Tip
     policy_sha256: str

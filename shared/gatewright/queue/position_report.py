@@ -4,46 +4,9 @@ from __future__ import annotations
 
 from gatewright.budgets import command_seconds
 from gatewright.contracts import TaskContract, TestReport
-from gatewright.contracts.queue_policy import Outcome
-from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Seconds, Sha256
+from gatewright.contracts.queue_receipt import OrderedCommand, ReportPart
 from gatewright.profiles.choice import image_of
 from gatewright.sandbox.argv import parse_command
-
-
-class OrderedCommand(Document, frozen=True):
-    """A command of a part, as it was ordered."""
-
-    name: NonEmpty
-    argv: tuple[str, ...]
-    must_pass: bool = True
-    may_rerun: bool = False
-
-
-class ReportPart(Document, frozen=True):
-    """One task of a test, and its answer.
-
-    ``runs``: the runs whose acceptance commands it ran; empty for the standing commands. ``timeout_sec``: limit of a command.
-    ``image``: the image whose programs the commands had to see.
-    """
-
-    runs: tuple[RunId, ...]
-    commands: tuple[OrderedCommand, ...]
-    timeout_sec: Seconds
-    report: TestReport
-    image: NonEmpty | None = None
-
-
-class PositionReport(Document, frozen=True):
-    """Test ``number`` of a queue, on ``tree``. ``failed``: names of tests that failed, or else of their commands."""
-
-    repository: NonEmpty
-    branch: NonEmpty
-    number: Positive
-    tree: ObjectId
-    policy_sha256: Sha256
-    outcome: Outcome
-    failed: tuple[NonEmpty, ...]
-    parts: tuple[ReportPart, ...]
 
 
 def report_part(runs: tuple[str, ...], contract: TaskContract, report: TestReport) -> ReportPart:

@@ -3,64 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from gatewright.contracts import codec
-from gatewright.contracts.queue_policy import Outcome
-from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Sha256
+from gatewright.contracts.queue_receipt import GitObject, PositionReport, QueueReceipt, ReceiptPosition, Tip
 from gatewright.errors import MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.queue.composition import Change
-from gatewright.queue.position_report import PositionReport
-from gatewright.queue.state import Position, Queue, Tip, runs_in
-from gatewright.queue.witness import GitObject, Witness
+from gatewright.queue.state import Position, Queue, runs_in
+from gatewright.queue.witness import Witness
 
 #: Maximum size of a receipt in bytes.
 MOST_BYTES = 8 << 20
-
-
-class ReceiptPosition(Document, frozen=True):
-    """A position as it landed.
-
-    It was formed on ``base``, with the assumption that the runs ``ahead`` land. ``resolved``: how each of them ended.
-    ``outcome`` is ``untested`` where no test of this tree had ended. The last position of a receipt has ``passed``.
-    """
-
-    number: Positive
-    base: Tip
-    ahead: tuple[RunId, ...]
-    resolved: tuple[NonEmpty, ...]
-    runs: tuple[RunId, ...]
-    commits: tuple[ObjectId, ...]
-    tree: ObjectId
-    outcome: Outcome | Literal["untested"]
-    report_sha256: str = ""
-
-
-class QueueReceipt(Document, frozen=True):
-    """The result of one push of a queue. ``landing``: number of the push in this queue, from 1.
-
-    ``changes``: the change of each run that landed. ``reports``: those of its positions that were tested. ``objects``: the
-    commits of ``before`` and of the chain, and the trees of ``before`` on changed paths.
-    """
-
-    repository: NonEmpty
-    branch: NonEmpty
-    policy_sha256: Sha256
-    landing: Positive
-    before: Tip
-    after: Tip
-    positions: tuple[ReceiptPosition, ...]
-    changes: Mapping[RunId, tuple[Change, ...]]
-    reports: tuple[PositionReport, ...] = ()
-    objects: tuple[GitObject, ...] = ()
-
-    def commits(self) -> dict[str, str]:
-        """Return the commit of each run, in landing order."""
-        return {run_id: commit for each in self.positions for run_id, commit in zip(each.runs, each.commits, strict=False)}
 
 
 def receipt(queue: Queue, number: int) -> QueueReceipt:
@@ -74,7 +29,7 @@ def receipt(queue: Queue, number: int) -> QueueReceipt:
         raise MalformedError(f"position {number} is not landing", code="bad_event")
     last = landing[-1]
     return QueueReceipt(
-        repository=queue.repository,
+        repository=queue.identity,
         branch=queue.branch,
         policy_sha256=queue.policy_sha256,
         landing=queue.landings + 1,

@@ -8,20 +8,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gatewright.contracts.queue_policy import HoldReason, LeaveCode, Outcome
-from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId, Priority, RunId, Timestamp
-from gatewright.queue.composition import Change, Footprint
+from gatewright.contracts.queue_receipt import Change, Tip
+from gatewright.contracts.vocabulary import Count, Document, NonEmpty, Priority, RunId, Timestamp
+from gatewright.queue.composition import Footprint
 
 #: Placeholder for the name of a failed test where a red report names none.
 UNNAMED = "(unnamed)"
 #: Maximum results kept for trees whose runs have all landed or left. A queue of the same changes reuses them.
 _REMEMBERED_TREES = 256
-
-
-class Tip(Document, frozen=True):
-    """A commit and its tree."""
-
-    commit: ObjectId
-    tree: ObjectId
 
 
 class Entry(Document, frozen=True):
@@ -95,9 +89,13 @@ class Result(Struct, frozen=True):
 
 
 class Queue(Struct, frozen=True):
-    """A queue after some events. ``entries``: in landing order. ``line``: positions under way."""
+    """A queue after some events. ``entries``: in landing order. ``line``: positions under way.
+
+    ``repository``: the URL of the first run. ``identity``: the repository, however its URL is spelled.
+    """
 
     repository: str
+    identity: str
     branch: str
     policy_sha256: str
     base: Tip

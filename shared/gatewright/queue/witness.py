@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from gatewright.contracts.vocabulary import Document
+from gatewright.contracts.queue_receipt import Blob, Change, GitObject
 from gatewright.errors import MalformedError
 from gatewright.git.modes import DIRECTORY, ENTRIES, canonical
-from gatewright.queue.composition import Blob, Change, Conflict, compose
+from gatewright.queue.composition import Conflict, compose
 
 #: Maximum number of names in a path, which bounds the recursion.
 _MOST_NAMES = 512
@@ -33,13 +33,6 @@ class MissingObjectError(WitnessError):
     def __init__(self, object_id: str) -> None:
         super().__init__(f"the git object {object_id} is missing")
         self.object_id = object_id
-
-
-class GitObject(Document, frozen=True):
-    """A git object without its header; ``data`` is base64 in JSON."""
-
-    kind: Literal["commit", "tree"]
-    data: bytes
 
 
 class Commit(NamedTuple):

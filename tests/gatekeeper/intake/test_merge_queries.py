@@ -25,8 +25,8 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
-from gatewright.queue.inputs import Input
 from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.queue.inputs import Input
 from gatewright.queue.state import Queue
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.merge_queries import MergeQueueService

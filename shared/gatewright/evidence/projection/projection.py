@@ -102,6 +102,8 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
         files.text(layout.GIT_CANDIDATE, run.candidate.tree)
     if run.landed:
         files.document(layout.GIT_LANDED, run.landed)
+        if run.landed.receipt:
+            files.artifact(layout.QUEUE_RECEIPT, run.landed.receipt)
     # No worktree exists: the reference names the tree object instead.
     files.text(layout.WORKTREE_REF, f"git-tree:{run.candidate.tree if run.candidate else run.accepted.baseline_tree}")
     files.text(layout.TRACE_ID, run.trace_id)

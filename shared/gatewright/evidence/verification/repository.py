@@ -31,7 +31,8 @@ def check_repository(reading: Reading, step: int, url: str, access: RepositoryAc
     1. The baseline commit has the recorded tree.
     2. patch.diff, applied to it, gives the candidate, and is its canonical diff.
     3. Every changed path is inside the contract's.
-    4. The landed commit has the baseline as its parent and the candidate's tree.
+    4. The landed commit has the baseline as its parent and the candidate's tree. In a merge queue, it is a descendant of the
+       branch before the push, and changes no other content on top of its one parent than the candidate on top of the baseline.
     5. Its ref contains it, directly or in its history; a missing ref is only noted, since merged branches are deleted.
     6. Its trailers name this run, its contract and an event of its chain. For a commit that was found on the ref, only the run:
        the ledger of the landing was lost.
@@ -91,18 +92,15 @@ async def _check_patch(reading: Reading, run: Run, mirror: Mirror, step: int, ca
 
 
 async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, commit: str) -> None:
-    findings, baseline = reading.findings, run.accepted.baseline_commit
+    findings = reading.findings
     try:
         await mirror.ensure(commit)  # 4
     except GitError as error:
         findings.incomplete(step, "landed_missing", layout.GIT_LANDED, error.message)
         return
-    tree = await mirror.tree_of(commit)
-    if run.candidate is None or tree != run.candidate.tree:
-        findings.wrong(step, "landed_differs", layout.GIT_LANDED, f"the landed commit has tree {tree}")
-    parents = await mirror.parents(commit)
-    if parents != (baseline,):
-        findings.wrong(step, "landed_differs", layout.GIT_LANDED, f"the landed commit's parents are {', '.join(parents)}")
+    queued = run.landed is not None and run.landed.mode == "queue"
+    for words in await (_queued_faults(run, mirror, commit) if queued else _faults(run, mirror, commit)):
+        findings.wrong(step, "landed_differs", layout.GIT_LANDED, words)
     await _check_ref(reading, run, mirror, step, commit)  # 5
     trailers = dict(_TRAILER.findall(await mirror.message(commit)))  # 6
     digest = hashlib.sha256(codec.encode(run.contract)).hexdigest() if run.contract is not None else ""
@@ -116,6 +114,32 @@ async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, c
         ) in events
     if not same:
         findings.wrong(step, "trailers_differ", layout.GIT_LANDED, "the landed commit's trailers are not about this run")
+
+
+async def _faults(run: Run, mirror: Mirror, commit: str) -> list[str]:
+    found = []
+    tree, parents = await mirror.tree_of(commit), await mirror.parents(commit)
+    if run.candidate is None or tree != run.candidate.tree:
+        found.append(f"the landed commit has tree {tree}")
+    if parents != (run.accepted.baseline_commit,):
+        found.append(f"the landed commit's parents are {', '.join(parents)}")
+    return found
+
+
+async def _queued_faults(run: Run, mirror: Mirror, commit: str) -> list[str]:
+    landed, candidate = run.landed, run.candidate
+    tree, parents = await mirror.tree_of(commit), await mirror.parents(commit)
+    if landed is None or candidate is None or tree != landed.tree or len(parents) != 1:
+        return [f"the landed commit has tree {tree} and {len(parents)} parents"]
+    found = []
+    await mirror.ensure(parents[0])
+    before = await mirror.tree_of(parents[0])
+    written = await mirror.changes(before, tree)
+    if not set(written) <= set(await mirror.changes(run.accepted.baseline_tree, candidate.tree)):
+        found.append("the landed commit changes other content than the candidate")
+    if landed.previous is None or not await mirror.descends(commit, landed.previous):
+        found.append(f"the landed commit does not descend from {landed.previous or 'a commit'}, where the branch was")
+    return found
 
 
 async def _check_ref(reading: Reading, run: Run, mirror: Mirror, step: int, commit: str) -> None:

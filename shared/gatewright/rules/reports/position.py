@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gatewright.contracts.queue_policy import Outcome
+from gatewright.contracts.queue_receipt import PositionReport, ReportPart
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.queue.commands import Test
-from gatewright.queue.position_report import PositionReport, ReportPart
 from gatewright.rules.reports.tests import contradictions, match_ordered, passed
 
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from gatewright.contracts.queue_receipt import Blob, Change, PositionReport, QueueReceipt, ReceiptPosition, Tip
 from gatewright.errors import Fault
-from gatewright.queue.composition import Blob, Change
-from gatewright.queue.position_report import PositionReport
-from gatewright.queue.receipt import QueueReceipt, ReceiptPosition, report_digest
-from gatewright.queue.state import Tip
+from gatewright.queue.receipt import report_digest
 from gatewright.queue.witness import Witness, WitnessError
 from gatewright.rules.reports.position import outcome_of
 

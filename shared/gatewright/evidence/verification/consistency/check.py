@@ -16,6 +16,7 @@ from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
+from gatewright.evidence.verification.consistency.queue_receipt import check_queue_receipt
 from gatewright.evidence.verification.consistency.recomputed.acceptance import check_acceptance
 from gatewright.evidence.verification.consistency.recomputed.labels import check_labels
 from gatewright.evidence.verification.consistency.recomputed.rosters import check_rosters
@@ -48,6 +49,7 @@ CHECKS_OF_FILES: tuple[FileCheck, ...] = (
     check_evidence,
     check_memory,
     check_recorded_calls,
+    check_queue_receipt,
 )
 CHECKS: tuple[Check, ...] = (
     check_subjects,
@@ -96,6 +98,7 @@ def check_consistency(reading: Reading, step: int) -> str:
     17. transfers: data for model providers was listed and approved
     18. summonses: questions to roles were within the bounds, and answers match them
     19. recorded calls: recorded model calls are covered by the manifests of 17.
+    20. queue receipt: the receipt of a merge queue proves the landing
     """
     history = reading.history
     if history is None:
@@ -107,7 +110,7 @@ def check_consistency(reading: Reading, step: int) -> str:
         return "the events cannot be followed"
     checks: list[Callable[[], Iterable[Contradiction]]]
     checks = [partial(check, replayed) for check in CHECKS]  # 1 to 8, 13, 14, 17, 18
-    checks += [partial(check, replayed, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19
+    checks += [partial(check, replayed, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19, 20
     checks.append(partial(check_signed, reading))  # 10
     found = [contradiction for check in checks for contradiction in _run_check(check, reading, step)]
     reading.approved.extend(_run_check(partial(approved_by, replayed), reading, step))

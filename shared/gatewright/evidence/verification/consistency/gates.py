@@ -178,16 +178,21 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
                 yield from _need(moment, standing, gate, layout.EVENTS)
         case e.StateEntered(state="S4") if not run.candidates:
             yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
-        case e.StateEntered(state="QUEUED"):
-            yield from _need(moment, standing, "tests", layout.TEST_REPORT)
-            yield from _need(moment, standing, "queue", layout.GIT_CANDIDATE)
+        case e.StateEntered(state="QUEUED") | e.Landed():
+            yield from _check_landing_allowed(moment, standing)
+        case _:
+            pass
+
+
+def _check_landing_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradiction]:
+    yield from _need(moment, standing, "tests", layout.TEST_REPORT)
+    match moment.payload:
         case e.Landed(commit=commit, tree=tree):
-            yield from _need(moment, standing, "tests", layout.TEST_REPORT)
             yield from _need(moment, standing, "landing", layout.GIT_LANDED)
             facts = {"commit": (commit, layout.GIT_LANDED), "tree": (tree, layout.GIT_LANDED)}
             yield from _same(moment, standing, "landing", facts)
         case _:
-            pass
+            yield from _need(moment, standing, "queue", layout.GIT_CANDIDATE)
 
 
 def _need(
