@@ -9,8 +9,7 @@ from gatewright.contracts.queue_receipt import OrderedCommand, ReportPart
 from gatewright.contracts.reports import TestCounts, TestProof, TestSummary
 from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.queue.commands import Test
-from gatewright.queue.position_report import report_part
-from gatewright.rules.reports.position import conclude, outcome_of
+from gatewright.rules.reports.position import conclude, outcome_of, report_part
 from tests.factories import make_contract
 from tests.queue.reports import command, part, report
 

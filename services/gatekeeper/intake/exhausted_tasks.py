@@ -15,7 +15,7 @@ from gatewright.bus.topology import EXHAUSTED_SUBJECT, TASK_ROLES
 from gatewright.contracts import Error
 from gatewright.errors import MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.queue.names import read_run_id_of_test
+from gatewright.queue.commands import read_run_id_of_test
 from gatewright.reasons import family_of
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.tasks.dead_letter import publish_dead_letter

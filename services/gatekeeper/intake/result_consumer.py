@@ -13,7 +13,7 @@ from gatewright.bus.versions import OTHER_VERSION, WAITED_FOR, read_version
 from gatewright.contracts import Error, TestReport
 from gatewright.errors import DeniedError, GatewrightError, LimitError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
-from gatewright.queue.names import read_run_id_of_test
+from gatewright.queue.commands import read_run_id_of_test
 from gatewright.reasons import family_of
 from gatewright.secrets.documents import redact_document, redact_message, redact_words
 from gatewright.secrets.scanner import SecretScanner

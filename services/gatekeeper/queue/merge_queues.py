@@ -24,11 +24,19 @@ from gatewright.git.mirror import Mirror
 from gatewright.host_errors import host_errors
 from gatewright.ledger.store import Ledger
 from gatewright.pause import pause_unless
-from gatewright.queue.commands import Command, Compose, Land, Test, commands
+from gatewright.queue.commands import (
+    Command,
+    Compose,
+    Land,
+    Test,
+    commands,
+    queue_id_of,
+    read_run_id_of_test,
+    read_task_id_of_part,
+)
 from gatewright.queue.decide import decide
 from gatewright.queue.events import EntryLeft, LandingRefused, PolicyChanged, PositionComposed, TestPartReported
 from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tick
-from gatewright.queue.names import queue_id_of, read_run_id_of_test, read_task_id_of_part
 from gatewright.queue.receipt import receipt
 from gatewright.queue.state import Entry, Queue
 from gatewright.rules.landing import landing_ref
@@ -446,7 +454,7 @@ class MergeQueues:
             case EntryLeft():
                 return left_queue(ending, _branch_of(run))
             case None:
-                raise MalformedError(f"{run.run_id} left its queue, and no event says how", code="bad_event")
+                raise MalformedError(f"{run.run_id} left its queue, and no event records how", code="bad_event")
 
     async def _work_on(self, queue_id: str) -> _Work:
         """Return what is known of a queue; it is read from the stream the first time."""

@@ -12,10 +12,9 @@ from gatewright.errors import MalformedError
 from gatewright.git.mirror import Mirror
 from gatewright.queue.commands import Test
 from gatewright.queue.inputs import Tested
-from gatewright.queue.position_report import report_part
 from gatewright.queue.receipt import missing_objects, receipt_bytes
 from gatewright.queue.state import Queue
-from gatewright.rules.reports.position import conclude
+from gatewright.rules.reports.position import conclude, report_part
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import Artifacts
 from gatewright.services.gatekeeper.gates.landing.queued import LandedByQueue

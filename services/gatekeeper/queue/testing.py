@@ -16,8 +16,7 @@ from gatewright.bus.versions import written_here
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Priority
 from gatewright.ledger.spans import task_context
-from gatewright.queue.commands import Test
-from gatewright.queue.names import run_id_of_test, task_id_of_part
+from gatewright.queue.commands import Test, run_id_of_test, task_id_of_part
 from gatewright.rules import task_contracts as orders
 from gatewright.run.state import Run, trace_id_of
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token

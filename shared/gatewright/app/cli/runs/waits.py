@@ -26,6 +26,7 @@ from gatewright.errors import BusError, GatewrightError, UnavailableError
 from gatewright.host_errors import check_room
 from gatewright.rules.approvals import pending, waited_for
 from gatewright.rules.people.delegations import holders
+from gatewright.run.states import QUEUED
 from gatewright.view.merge_queue import place_words
 from gatewright.view.run_view import RunView, moment
 from gatewright.view.safe_text import printable
@@ -44,10 +45,6 @@ class WaitNotice(msgspec.Struct, frozen=True):
 
     run_id: str
     waits: tuple[Wait, ...]
-
-
-#: State of a run in a merge queue.
-_QUEUED = "QUEUED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class WaitFinder:
 
     async def _merge_waits(self, view: RunView) -> tuple[Wait, ...]:
         """Return the place in the merge queue of a queued run; without the place where the queues do not answer."""
-        if view.run.state != _QUEUED:
+        if view.run.state != QUEUED:
             return ()
         words = "to land: it is in the merge queue; its place is not known now"
         if self.merge_queues is not None:
