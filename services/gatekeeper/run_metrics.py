@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from gatewright.bus.jetstream.bus import JetStreamBus
@@ -22,6 +23,8 @@ from gatewright.bus.topology import (
 from gatewright.errors import BusError
 from gatewright.ledger.store import Position
 from gatewright.pause import pause_unless
+from gatewright.queue.events import EntryLeft, PositionFailed, PositionLanded, QueueEvent
+from gatewright.queue.state import Queue
 from gatewright.run.durations import LocksHad, LocksWaitedFor, RunOver, StateLeft, passages
 from gatewright.service.process import Service
 from gatewright.telemetry.metric_list import (
@@ -50,6 +53,21 @@ _ROLES: dict[str, QueueName] = {
     "reviewer": "reviewer",
     "testrunner": "testrunner",
 }
+
+
+def count_merge_events(metrics: Metrics, queue: Queue | None, events: Iterable[QueueEvent], now: datetime) -> None:
+    """Record the next events of a merge queue. Only the gatekeeper that appended them may call this."""
+    for event in events:
+        match event:
+            case PositionLanded(runs=runs) if queue is not None:
+                entered = (datetime.fromisoformat(queue.entries[run_id].entry.enqueued_at) for run_id in runs)
+                metrics.merge_landed((now - at).total_seconds() for at in entered)
+            case EntryLeft(code=code):
+                metrics.merge_left(code)
+            case PositionFailed():
+                metrics.merge_position_red()
+            case _:
+                pass
 
 
 def measure(metrics: Metrics, position: Position) -> None:

@@ -232,6 +232,7 @@ def assemble(
         rules=policies.queues,
         clock=service.clock,
         log=service.log,
+        metrics=service.metrics,
         receipts=ReceiptWriter(artifacts, composer),
         lapsed=lapsed,
         wake=wake,

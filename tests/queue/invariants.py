@@ -142,6 +142,7 @@ USE_QUEUES = frozenset(
         "services/gatekeeper/intake/exhausted_tasks.py",
         "services/gatekeeper/intake/merge_queries.py",
         "services/gatekeeper/intake/result_consumer.py",
+        "services/gatekeeper/run_metrics.py",
         "shared/gatewright/evidence/verification/consistency/queue_receipt.py",
         "shared/gatewright/rules/reports/position.py",
         "shared/gatewright/rules/reports/receipt.py",

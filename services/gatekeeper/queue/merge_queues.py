@@ -51,7 +51,9 @@ from gatewright.services.gatekeeper.queue.pushing import base_moved, push_positi
 from gatewright.services.gatekeeper.queue.receipts import ReceiptWriter
 from gatewright.services.gatekeeper.queue.store import KnownQueue, QueueStore, queue_id_in
 from gatewright.services.gatekeeper.queue.testing import TestPart, parts_of, publish_part
+from gatewright.services.gatekeeper.run_metrics import count_merge_events
 from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics
 
 #: Attempts to decide an input again after another gatekeeper appended first.
 _TRIES: Final = 50
@@ -107,6 +109,7 @@ class MergeQueues:
     rules: QueueRules
     clock: Clock
     log: Logger
+    metrics: Metrics
     receipts: ReceiptWriter
     lapsed: Callable[[Run], Awaitable[str]]
     wake: Callable[[str], Awaitable[None]]
@@ -196,6 +199,7 @@ class MergeQueues:
                     work.known, fresh = await self._store.load(queue_id), True
                     continue
                 self.log.info("merge_queue", queue=queue_id, events=[event.event_type for event in events])
+                count_merge_events(self.metrics, known.queue, events, self.clock.now())
                 self._advance(work, stored, own=True)
                 return True
         raise BusError(f"queue {queue_id}: {_TRIES} conflicts in a row")
@@ -268,6 +272,9 @@ class MergeQueues:
         recent = stored_at is None or self.clock.now().timestamp() - stored_at < _RECENT
         for run_id in known.ended if recent else ():
             self._background(self._wake(run_id, wait))
+        queues = [each.known.queue for each in self._work.values() if each.known.queue is not None]
+        held = sum(queue.held is not None for queue in queues)
+        self.metrics.merge_queues(entries=sum(len(queue.entries) for queue in queues), held=held)
         work.changed.set()
         if known.queue is not None and known.queue.entries:
             self._drive(known.queue_id)
@@ -471,10 +478,9 @@ class MergeQueues:
 
     def _policy_of(self, queue: Queue | None, item: Input | None = None) -> QueuePolicy:
         """Return the policy in force. A queue whose branch has lost its policy continues with the defaults."""
-        if queue is not None:
-            return queue_policy(self.rules, queue.repository, queue.branch) or QueuePolicy()
-        if isinstance(item, Create):
-            return queue_policy(self.rules, item.repository, item.branch) or QueuePolicy()
+        place = queue if queue is not None else item
+        if isinstance(place, Queue | Create):
+            return queue_policy(self.rules, place.repository, place.branch) or QueuePolicy()
         return QueuePolicy()
 
     def _background(self, work: Awaitable[None]) -> None:

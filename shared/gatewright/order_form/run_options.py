@@ -365,6 +365,13 @@ class RunOptions:
         panel=Panel.ADVANCED,
         pointer="requirement_ids",
     )
+    again: str | None = option(
+        "--again",
+        kind=Kind.TEXT,
+        metavar="RUN",
+        help="Repeat the request of an ended run on the current target",
+        panel=Panel.CHANGE,
+    )
     yes: bool = option(
         "--yes",
         kind=Kind.FLAG,

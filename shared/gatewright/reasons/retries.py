@@ -26,6 +26,7 @@ class RetryOffer(StrEnum):
     DEPENDENCIES = "--allow-dependencies"
     KIND = "--allow-kind"
     LAND_BRANCH = "--land"
+    AGAIN = "--again"
     PROVIDE = "--provide"
     TEST = "--test"
     #: All options that a model proposed for an incomplete request.

@@ -41,6 +41,7 @@ _MOST_LISTED: Final = 100
 _MOST_PATHS: Final = 40
 #: Maximum characters of a path. A report cuts longer texts, and a cut path names another file.
 _LONGEST_PATH: Final = 500
+_RUN: Final = ("gatewright", "run")
 #: Separates options from arguments that look like options.
 _END_OF_OPTIONS: Final = "--"
 
@@ -59,7 +60,7 @@ def retry_options(report: GateReport | None) -> tuple[str, ...]:
     """
     if report is None or report.verdict == "PASS" or len(report.violations) >= _MOST_LISTED:
         return ()
-    openings = [_opening(violation) for violation in report.violations]
+    openings = [_opening(violation, report.run_id) for violation in report.violations]
     pairs = list(dict.fromkeys(opening for opening in openings if opening is not None))
     if not openings or None in openings or len({pair.value for pair in pairs}) > _MOST_PATHS:
         return ()
@@ -72,8 +73,12 @@ def retry_options(report: GateReport | None) -> tuple[str, ...]:
 
 
 def retry_line(command: Sequence[str], options: Iterable[str]) -> str:
-    """Format the command with ``options`` as one printable line that a shell parses back to exactly these words."""
-    words = [*command]
+    """Format the command with ``options`` as one printable line that a shell parses back to exactly these words.
+
+    ``--again`` needs no other word of the command.
+    """
+    options = tuple(options)
+    words = [*_RUN] if RetryOffer.AGAIN in options else [*command]
     at = words.index(_END_OF_OPTIONS) if _END_OF_OPTIONS in words else len(words)
     words[at:at] = _join_options(options)
     return " ".join(map(_quote_word, words))
@@ -84,9 +89,11 @@ def retry_label(options: Sequence[str]) -> str:
     return "To allow it" if all(each.startswith("--allow") for each in options if each.startswith("--")) else "Retry with"
 
 
-def _opening(violation: Violation) -> _Opening | None:
+def _opening(violation: Violation, run_id: str) -> _Opening | None:
     """Return the option that allows one violation; None if there is none, or if it must not be offered."""
     offers = offers_for(violation.code)
+    if RetryOffer.AGAIN in offers:
+        return _Opening(RetryOffer.AGAIN, run_id)
     if RetryOffer.LAND_BRANCH in offers:
         return _Opening(RetryOffer.LAND_BRANCH, "branch")
     if RetryOffer.KIND in offers and (kind := _kind(violation)):

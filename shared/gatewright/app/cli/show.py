@@ -90,7 +90,7 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
     from gatewright.app.cli.runs.listing import run_entry, run_table
     from gatewright.app.cli.runs.sources import find_run
 
-    async with _source() as source:
+    async with open_source() as source:
         page = await source.page(limit, before and await find_run(source, before))
         waits = await source.system_waits()
     entries = [run_entry(view, page.claims) for view in reversed(page.views)]
@@ -165,7 +165,7 @@ async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_outp
         beside = BundleSource(folder.parent, lambda text: say(printable(text), stream=sys.stderr), folder="")
         document = await read_model(kind, beside, folder.name)
     else:
-        async with _source(wanted) as source:
+        async with open_source(wanted) as source:
             document = await read_model(kind, source, await find_run(source, run_of(wanted)))
     if json_output:
         emit(document)
@@ -179,7 +179,7 @@ async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None
     from gatewright.app.cli.runs.result import with_details
     from gatewright.app.cli.runs.sources import find_run, run_of
 
-    async with _source(wanted) as source:
+    async with open_source(wanted) as source:
         view = await with_details(await source.view(await find_run(source, run_of(wanted))), source.output)
         waits, claims = await source.waits(view), await source.claims(view.run.run_id)
     if json_output:
@@ -193,7 +193,7 @@ async def _log(wanted: str | None, *, json_output: bool) -> None:
     from gatewright.app.cli.runs.result import read_stream, shown_lines, streams_of
     from gatewright.app.cli.runs.sources import find_run, run_of
 
-    async with _source(wanted) as source:
+    async with open_source(wanted) as source:
         view = await source.view(await find_run(source, run_of(wanted)))
         read = [(stream, await read_stream(stream, view, source.output)) for stream in streams_of(view.run)]
     if json_output:
@@ -256,7 +256,7 @@ async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _source(wanted: str | None = None) -> AsyncIterator[RunSource]:
+async def open_source(wanted: str | None = None) -> AsyncIterator[RunSource]:
     """Yield the ledger of the running system, or else the bundles of the home folder; for an address, the bundle there."""
     from gatewright.app.cli.bundle_sources import fetch_bundle
     from gatewright.app.cli.context import find_place

@@ -36,12 +36,12 @@ from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.cli.terminal import is_interactive
-from gatewright.app.cli.user_git import user_checkout
+from gatewright.app.cli.user_git import user_checkout, user_name
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
-from gatewright.errors import GatewrightError, MalformedError
+from gatewright.errors import Fault, GatewrightError, MalformedError
 from gatewright.order_form.run_options import RunOptions, order_rows
 from gatewright.order_form.words import command_line
 from gatewright.reasons import RetryOffer, offers_for
@@ -114,7 +114,7 @@ async def _run_once(
         if not json_output:
             _print_refusal(error, options, tests, retry_with)
         return exit_of_error(error), None
-    if words := uncommitted_words(prepared.request.repository.url, options.ref):
+    if words := uncommitted_words(prepared.request.repository.url, prepared.request.baseline_ref):
         note(words)
     environment = prepared.request.environment
     stack = StackOptions(
@@ -160,20 +160,43 @@ def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[
 async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:
     """Check the request and this host, slow checks last. Raises GatewrightError."""
     plays, local = cassette is not None, place.bus is None
+    if options.again is not None:
+        prepared = await _prepare_again(options, options.again)
+        await _prepare_host(place, cassette)
+        return prepared
     # The pm of a remote system decides itself whether it can ask a model.
     propose = leaves_open(options) and (not local or can_propose(plays=plays))
     follows = AUTO in options.env
     prepared = prepare(options, place.here, on_this_host=local, propose=propose, plays=plays, environment_follows=follows)
-    _check_played(cassette, place)
-    if local:
-        if read(place.home) is None:
-            # The roles of a running stack have tested it at their start.
-            await require_sandbox()
-        make_home(place.home)
+    await _prepare_host(place, cassette)
     if not follows:
         return prepared
     made = await with_environment(options, place, note, first=partial(_judge_first, prepared, options, place))
     return with_shown(prepared, made, place.here)
+
+
+async def _prepare_again(options: RunOptions, wanted: str) -> Prepared:
+    """Return the request of a new round of an earlier run. Raises GatewrightError."""
+    # Imported late: most runs repeat none.
+    from gatewright.app.cli.runs.sources import find_run
+    from gatewright.app.cli.show import open_source
+    from gatewright.order_form.again import again_request
+
+    if replace(options, again=None, linger=None, workers=None, cassette=None) != RunOptions():
+        fault = Fault("/again", "ambiguous", "--again repeats the request as it was: give no other option of the change")
+        raise MalformedError("this cannot be run", faults=(fault,), code="invalid_input")
+    async with open_source(wanted) as source:
+        view = await source.view(await find_run(source, wanted))
+    return Prepared(again_request(view.run, user_name()), ())
+
+
+async def _prepare_host(place: CommandContext, cassette: Path | None) -> None:
+    _check_played(cassette, place)
+    if place.bus is None:
+        if read(place.home) is None:
+            # The roles of a running stack have tested it at their start.
+            await require_sandbox()
+        make_home(place.home)
 
 
 async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandContext) -> None:

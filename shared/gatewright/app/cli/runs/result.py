@@ -181,7 +181,8 @@ def _failure_details(view: RunView, failure: FailureResult) -> list[str]:
 def _next_step(view: RunView, result: RunResult, command: Sequence[str]) -> str | None:
     run = view.run
     if result.retry_with:
-        again = ("" if command else "the same command and ") + printable(retry_line(command, result.retry_with))
+        whole = bool(command) or RetryOffer.AGAIN in result.retry_with
+        again = ("" if whole else "the same command and ") + printable(retry_line(command, result.retry_with))
         return f"{retry_label(result.retry_with)}: {again}"
     if result.failure is not None:
         advice = advice_for(result.failure.code, run.run_id)

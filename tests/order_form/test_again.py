@@ -1,0 +1,71 @@
+"""A new round of an ended run: what is repeated, what is new, and which runs have none."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gatewright.contracts import RunRequest
+from gatewright.contracts.vocabulary import LandingMode, Repository
+from gatewright.errors import MalformedError
+from gatewright.order_form.again import again_request
+from gatewright.run.state import Run, RunFailure
+from tests.cli.runs.test_showing_runs import view_after
+from tests.gatekeeper.simulated_run import Script
+
+CONFLICT = "src/a.py was also changed by the change of run-0123456789"
+
+
+def failed(*, code: str = "merge_conflict", message: str = CONFLICT) -> Run:
+    run = view_after(Script(landing_refused=True)).run
+    return msgspec.structs.replace(run, failure=RunFailure(code, message))
+
+
+def with_request(run: Run, request: RunRequest) -> Run:
+    return msgspec.structs.replace(run, accepted=msgspec.structs.replace(run.accepted, request=request))
+
+
+def refusal(run: Run) -> str:
+    with pytest.raises(MalformedError) as caught:
+        again_request(run, "ana")
+    assert caught.value.reason == "invalid_input"
+    return caught.value.faults[0].message
+
+
+def test_the_request_is_repeated_with_the_reason_why_it_did_not_land() -> None:
+    run = failed()
+    request = again_request(run, "ana")
+    assert run.request is not None
+    assert request.request == (
+        f"{run.request.request}\n\nAn earlier run of this request did not land: {run.run_id} ended with merge_conflict: {CONFLICT}"
+    )
+    assert request.requested_by == "ana"
+    assert request.idempotency_key != run.request.idempotency_key
+    changed = {"request", "requested_by", "idempotency_key"}
+    names = set(request.__struct_fields__) - changed
+    assert [getattr(request, name) for name in names] == [getattr(run.request, name) for name in names]
+
+
+def test_a_third_round_names_only_the_second() -> None:
+    first = failed()
+    second = with_request(msgspec.structs.replace(first, run_id="run-second00"), again_request(first, "ana"))
+    third = again_request(second, "ana")
+    assert first.request is not None
+    assert third.request.startswith(f"{first.request.request}\n\nAn earlier run of this request did not land: run-second00 ")
+    assert third.request.count("An earlier run") == 1
+
+
+@pytest.mark.parametrize(("landing", "start"), [("queue", "refs/heads/main"), ("target", "refs/heads/main"), ("branch", "")])
+def test_a_change_for_a_target_starts_from_it(landing: LandingMode, start: str) -> None:
+    run = failed()
+    assert run.request is not None
+    repository = Repository(url="/srv/project", target_ref="refs/heads/main", landing=landing)
+    old = msgspec.structs.replace(run.request, repository=repository)
+    request = again_request(with_request(run, old), "ana")
+    assert request.baseline_ref == (start or old.baseline_ref)
+
+
+def test_a_run_that_landed_or_is_open_or_had_a_contract_has_no_round() -> None:
+    assert refusal(view_after(Script()).run).endswith("landed")
+    assert refusal(msgspec.structs.replace(failed(), state="S2", failure=None)).endswith("has not ended")
+    assert "was ordered by a contract" in refusal(view_after(Script(from_contract=True, landing_refused=True)).run)
