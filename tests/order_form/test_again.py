@@ -36,12 +36,12 @@ def test_the_request_is_repeated_with_the_reason_why_it_did_not_land() -> None:
     run = failed()
     request = again_request(run, "ana")
     assert run.request is not None
-    assert request.request == (
-        f"{run.request.request}\n\nAn earlier run of this request did not land: {run.run_id} ended with merge_conflict: {CONFLICT}"
-    )
+    earlier = f"An earlier run of this request did not land: {run.run_id} ended with merge_conflict: {CONFLICT}"
+    assert request.request == f"{run.request.request}\n\n{earlier}"
     assert request.requested_by == "ana"
     assert request.idempotency_key != run.request.idempotency_key
-    changed = {"request", "requested_by", "idempotency_key"}
+    assert request.again == run.run_id
+    changed = {"request", "requested_by", "idempotency_key", "again"}
     names = set(request.__struct_fields__) - changed
     assert [getattr(request, name) for name in names] == [getattr(run.request, name) for name in names]
 

@@ -79,6 +79,18 @@ class Composer:
         tree = run.candidate.tree if run.candidate is not None else run.accepted.baseline_tree
         return tuple(_change(each) for each in await mirror.changes(run.accepted.baseline_tree, tree))
 
+    async def queued_before(self, run: Run, limit: int) -> int:
+        """Return how often the change was queued in the runs that ``run`` repeats; at most ``limit`` of them are read."""
+        count = 0
+        for _ in range(limit):
+            earlier = run.contract.again if run.contract is not None else None
+            found = (await self.ledger.get(earlier)).run if earlier is not None else None
+            if found is None or found.publisher != run.publisher:
+                break
+            count += found.queued is not None
+            run = found
+        return count
+
     async def compose(self, repository: str, onto: Tip, entries: Sequence[Entry]) -> ComposedPosition | NotComposed:
         """Put the changes of ``entries`` on top of a tip that is in the mirror, one commit each.
 

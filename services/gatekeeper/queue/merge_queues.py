@@ -67,6 +67,8 @@ _PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
 #: Seconds for which a gatekeeper sees to runs that left a queue, beside the look at stalled runs.
 _RECENT: Final = 60.0
+#: Maximum number of earlier rounds that are counted, as many as a policy can allow.
+_MOST_ROUNDS: Final = 100
 #: Maximum bytes of a queued change, as a list of paths and ids.
 _MOST_ENTRY_BYTES: Final = 1 << 20
 
@@ -451,6 +453,7 @@ class MergeQueues:
             base=base,
             changes=await self.composer.changes_of(run),
             asked=priority_of(run),
+            requeues=await self.composer.queued_before(run, _MOST_ROUNDS),
         )
 
     async def _ending(self, known: KnownQueue, run: Run) -> QueueOutcome:

@@ -13,6 +13,7 @@ from gatewright.contracts.vocabulary import (
     Person,
     Priority,
     RequirementId,
+    RunId,
     Scope,
     Sharding,
     SourceBranch,
@@ -50,5 +51,7 @@ class Order(Document, kw_only=True):
     """The author of the landed commit, a claim of the publisher; by default Gatewright, which is always the committer."""
     source_branch: SourceBranch | None = None
     """The branch that the patch was taken from, a claim of the publisher. The patch is what is judged."""
+    again: RunId | None = None
+    """The ended run that this order repeats. A merge queue counts how often a change was queued before."""
     ordered_by: OrderedBy = ()
     """The person who ordered the run, a claim of the publisher; empty: unknown. This person may not approve the run."""

@@ -72,7 +72,7 @@ class QueuePolicy(Document, frozen=True):
     """Maximum entries that may land before one that was enqueued earlier."""
     publisher_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
     """Share of the window that one publisher may fill while others wait."""
-    requeues: Count = 2
+    requeues: Annotated[int, Meta(ge=0, le=100)] = 2
     """Maximum requeues of a change that left."""
     flaky: Literal["retest", "accept_successor"] = "retest"
     """Action when a green position contains a red one: test the red one again, or land the green one."""

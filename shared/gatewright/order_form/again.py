@@ -41,5 +41,6 @@ def again_request(run: Run, requested_by: str) -> RunRequest:
         request=f"{asked}{_EARLIER}{run.run_id} ended with {run.failure.code}: {run.failure.message}",
         baseline_ref=(repository.moves_target and repository.target_ref) or request.baseline_ref,
         requested_by=requested_by,
+        again=run.run_id,
         idempotency_key=new_id(),
     )
