@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import hashlib
 import re
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,8 +33,10 @@ from gatewright.evidence.store.fetching import fetch, open_reader, open_store
 from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES, ObjectStore
 from gatewright.evidence.store.policy import STORES_FILE
 from gatewright.host_errors import host_errors
+from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
+    from gatewright.app.cli.runs.sources import RunSource
     from gatewright.client.client import Client
 
 #: Maximum findings to list for people; the others are counted.
@@ -186,3 +190,25 @@ def _temporary_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="gatewright-bundle-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+@contextlib.asynccontextmanager
+async def open_source(wanted: str | None = None) -> AsyncIterator[RunSource]:
+    """Yield the ledger of the running system, or else the bundles of the home folder; for an address, the bundle there."""
+    from gatewright.app.cli.output import say
+    from gatewright.app.cli.runs.ledger_source import LedgerSource
+    from gatewright.app.cli.session import attach_client
+    from gatewright.app.stack.state import read
+
+    def warn(text: str) -> None:
+        say(printable(text), stream=sys.stderr)
+
+    if wanted is not None and is_address(wanted):
+        yield BundleSource(fetch_bundle(wanted).parent, warn, folder="")
+        return
+    place = find_place()
+    if place.bus is None and read(place.home) is None:
+        yield BundleSource(place.home, warn)
+        return
+    async with attach_client(place.bus, place.home) as client:
+        yield LedgerSource(client, place.own_home)

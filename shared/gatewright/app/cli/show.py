@@ -87,6 +87,7 @@ def runs(
 
 
 async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
+    from gatewright.app.cli.bundle_sources import open_source
     from gatewright.app.cli.runs.listing import run_entry, run_table
     from gatewright.app.cli.runs.sources import find_run
 
@@ -157,6 +158,7 @@ def _folder(wanted: str | None) -> Path | None:
 
 
 async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_output: bool) -> None:
+    from gatewright.app.cli.bundle_sources import open_source
     from gatewright.app.cli.runs.sources import BundleSource, find_run, run_of
     from gatewright.app.cli.work_documents import document_lines
 
@@ -175,6 +177,7 @@ async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_outp
 
 
 async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None:
+    from gatewright.app.cli.bundle_sources import open_source
     from gatewright.app.cli.runs.listing import run_details, run_story
     from gatewright.app.cli.runs.result import with_details
     from gatewright.app.cli.runs.sources import find_run, run_of
@@ -190,6 +193,7 @@ async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None
 
 
 async def _log(wanted: str | None, *, json_output: bool) -> None:
+    from gatewright.app.cli.bundle_sources import open_source
     from gatewright.app.cli.runs.result import read_stream, shown_lines, streams_of
     from gatewright.app.cli.runs.sources import find_run, run_of
 
@@ -253,28 +257,6 @@ async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
         for line in status_lines(found):
             say(line)
     return Exit.FAILED if wait and found.status != "SUCCESS" else Exit.GOOD
-
-
-@contextlib.asynccontextmanager
-async def open_source(wanted: str | None = None) -> AsyncIterator[RunSource]:
-    """Yield the ledger of the running system, or else the bundles of the home folder; for an address, the bundle there."""
-    from gatewright.app.cli.bundle_sources import fetch_bundle
-    from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.runs.ledger_source import LedgerSource
-    from gatewright.app.cli.runs.sources import BundleSource
-    from gatewright.app.cli.session import attach_client
-    from gatewright.app.stack.state import read
-    from gatewright.evidence.store.address import is_address
-
-    if wanted is not None and is_address(wanted):
-        yield BundleSource(fetch_bundle(wanted).parent, lambda text: say(printable(text), stream=sys.stderr), folder="")
-        return
-    place = find_place()
-    if place.bus is None and read(place.home) is None:
-        yield BundleSource(place.home, lambda text: say(printable(text), stream=sys.stderr))
-        return
-    async with attach_client(place.bus, place.home) as client:
-        yield LedgerSource(client, place.own_home)
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -51,11 +51,14 @@ from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values_below
+from gatewright.run.state import Run
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.provided import PREFIX as PROVIDED
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _REQUIREMENT = re.compile(row("requirement").bounds.pattern)  # noqa: TID251 - the operator's own text; it looks ahead
+#: Begins the paragraph about the earlier run, which a later round replaces.
+_EARLIER: Final = "\n\nAn earlier run of this request did not land: "
 T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
@@ -152,6 +155,37 @@ def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
     request = msgspec.structs.replace(prepared.request, environment=_environment(shown))
     return Prepared(request, (*prepared.attachments, *written))
+
+
+def again_request(run: Run, requested_by: str) -> RunRequest:
+    """Return the request of a new round of ``run``.
+
+    It starts from the target where the change was to go there, and else from where the request started. Its words name the
+    reason for which the earlier run did not land, so that an agent can take that into account.
+
+    Raises:
+        MalformedError: the run landed, is open, or was ordered by a contract (``invalid_input``).
+    """
+    words = ""
+    if run.request is None:
+        words = "was ordered by a contract: submit that contract again with a new baseline"
+    elif not run.ended:
+        words = "has not ended"
+    elif run.failure is None:
+        words = "landed"
+    if run.request is None or run.failure is None or words:
+        fault = Fault("/again", "invalid", f"{run.run_id} {words}")
+        raise MalformedError("this cannot be run", faults=(fault,), code="invalid_input")
+    request, repository = run.request, run.request.repository
+    asked, _, _ = request.request.partition(_EARLIER)
+    return msgspec.structs.replace(
+        request,
+        request=f"{asked}{_EARLIER}{run.run_id} ended with {run.failure.code}: {run.failure.message}",
+        baseline_ref=(repository.moves_target and repository.target_ref) or request.baseline_ref,
+        requested_by=requested_by,
+        again=run.run_id,
+        idempotency_key=new_id(),
+    )
 
 
 def _programs_not_shown(options: RunOptions, shown: Environments) -> tuple[Fault, ...]:

@@ -30,7 +30,7 @@ from gatewright.app.cli.run.proposing import (
     with_origin,
 )
 from gatewright.app.cli.run.questions import require_terminal
-from gatewright.app.cli.run.request import EXAMPLE, Prepared, prepare, with_shown
+from gatewright.app.cli.run.request import EXAMPLE, Prepared, again_request, prepare, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
@@ -178,9 +178,8 @@ async def _ready(options: RunOptions, place: CommandContext, cassette: Path | No
 async def _prepare_again(options: RunOptions, wanted: str) -> Prepared:
     """Return the request of a new round of an earlier run. Raises GatewrightError."""
     # Imported late: most runs repeat none.
+    from gatewright.app.cli.bundle_sources import open_source
     from gatewright.app.cli.runs.sources import find_run
-    from gatewright.app.cli.show import open_source
-    from gatewright.order_form.again import again_request
 
     if replace(options, again=None, linger=None, workers=None, cassette=None) != RunOptions():
         fault = Fault("/again", "ambiguous", "--again repeats the request as it was: give no other option of the change")

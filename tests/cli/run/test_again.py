@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gatewright.app.cli.run.request import again_request
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import LandingMode, Repository
 from gatewright.errors import MalformedError
-from gatewright.order_form.again import again_request
 from gatewright.run.state import Run, RunFailure
 from tests.cli.runs.test_showing_runs import view_after
 from tests.gatekeeper.simulated_run import Script
