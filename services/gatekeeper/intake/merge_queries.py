@@ -105,7 +105,7 @@ class MergeQueueService:
     async def act(self, action: MergeAction) -> MergeActionReply:
         """Apply an operator's action, and return the queue after it.
 
-        1. The action contains no secret, because a hold is stored permanently.
+        1. The action contains no secret, because it is stored permanently.
         2. Exactly one queue fits it.
         3. The queue permits it now.
 
@@ -169,10 +169,10 @@ def _input(action: MergeAction, queue: Queue) -> Observed:
         case "hold":
             return e.QueueHeld(reason="by_person", detail=action.reason, by=action.requested_by)
         case "resume":
-            return e.QueueResumed(by=action.requested_by)
+            return e.QueueResumed(by=action.requested_by, detail=action.reason)
         case "dequeue":
-            return e.EntryLeft(run_id=run_id, code="aborted", by=action.requested_by)
+            return e.EntryLeft(run_id=run_id, code="aborted", by=action.requested_by, detail=action.reason)
         case "move":
             if action.ahead_of and action.ahead_of not in queue.entries:
                 raise MalformedError(f"{action.ahead_of} is not in this queue", code="merge_entry_unknown")
-            return e.EntryMoved(run_id=run_id, ahead_of=action.ahead_of, by=action.requested_by)
+            return e.EntryMoved(run_id=run_id, ahead_of=action.ahead_of, by=action.requested_by, detail=action.reason)

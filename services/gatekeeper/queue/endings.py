@@ -46,7 +46,8 @@ def _message(event: EntryLeft, branch: str) -> str:
         case "approval_void":
             return "an approval of the change no longer holds"
         case "aborted":
-            return f"{event.by or 'an operator'} removed it from the merge queue"
+            reason = f": {event.detail}" if event.detail else ""
+            return f"{event.by or 'an operator'} removed it from the merge queue{reason}"
         case "superseded":
             return "a later run replaces it"
         case "target_missing":

@@ -155,7 +155,7 @@ class MergeAction(Document):
     ahead_of: Annotated[str, Meta(max_length=64)] = ""
     """The run that it is moved before; empty for the end of the queue."""
     reason: Annotated[str, Meta(max_length=2000)] = ""
-    """The reason, for people: kept by a hold, logged otherwise."""
+    """The reason, for people. The queue keeps it."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "repository", "branch", "ahead_of", "reason")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, field
 
-from gatewright.contracts.vocabulary import Count, Document, NonEmpty, Positive, Priority
+from gatewright.contracts.vocabulary import Count, Document, NonEmpty, Positive, Priority, keep_one_spelling
 
 #: The lanes, fastest first.
 LANES: tuple[Priority, ...] = get_args(Priority)
@@ -36,8 +36,11 @@ class Window(Document, frozen=True):
     """The maximum number of positions under way: one more after each landing, half as many after a red position."""
 
     start: WindowSize = 4
+    """Size of a new queue."""
     least: WindowSize = 1
+    """Smallest size after red positions."""
     most: WindowSize = 16
+    """Largest size after landings."""
 
 
 class HoldConditions(Document, frozen=True):
@@ -83,6 +86,9 @@ class QueuePolicy(Document, frozen=True):
     timeouts: Timeouts = Timeouts()
     hold: HoldConditions = HoldConditions()
 
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "publisher_share", "flaky", "text_merges")
+
     def lane_of(self, publisher: str, asked: Priority) -> Priority:
         """Return the lane of an entry: the requested one, or the fastest that its publisher may use."""
         return max(asked, self.lanes.get(publisher, "normal"), key=LANES.index)
@@ -107,4 +113,6 @@ class QueueRules(Document, frozen=True):
     """The operator's settings of merge queues. The first rule that covers a branch applies; other branches have no queue."""
 
     version: Literal["1"]
+    """Version of this format."""
     queues: Annotated[tuple[QueueRule, ...], Meta(max_length=1000)]
+    """The rules, in order."""

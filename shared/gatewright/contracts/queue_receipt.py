@@ -6,7 +6,16 @@ from typing import Literal
 
 from gatewright.contracts.queue_policy import Outcome
 from gatewright.contracts.reports import TestReport
-from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Seconds, Sha256
+from gatewright.contracts.vocabulary import (
+    Document,
+    NonEmpty,
+    ObjectId,
+    Positive,
+    RunId,
+    Seconds,
+    Sha256,
+    keep_one_spelling,
+)
 
 #: Outcome of a position in a receipt. ``untested``: no test of its tree had ended.
 PositionOutcome = Literal["passed", "failed", "timed_out", "infrastructure", "untested"]
@@ -76,6 +85,9 @@ class ReportPart(Document, frozen=True):
     """The answer of the test runner."""
     image: NonEmpty | None = None
     """The image whose programs the commands had to see."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "timeout_sec")
 
 
 class PositionReport(Document, frozen=True):

@@ -18,8 +18,8 @@ _EARLIER: Final = "\n\nAn earlier run of this request did not land: "
 def again_request(run: Run, requested_by: str) -> RunRequest:
     """Return the request of a new round of ``run``.
 
-    It starts from the target where the change was to go there, and else from where the request started. Its words say why the
-    earlier run did not land, so that an agent can take that into account.
+    It starts from the target where the change was to go there, and else from where the request started. Its words name the
+    reason for which the earlier run did not land, so that an agent can take that into account.
 
     Raises:
         MalformedError: the run landed, is open, or was ordered by a contract (``invalid_input``).

@@ -89,12 +89,16 @@ class EntryEnqueued(QueueEvent, frozen=True):
 
 
 class EntryMoved(QueueEvent, frozen=True):
-    """A person moved an entry: before the run ``ahead_of``, or to the end. Positions that are not landing are formed again."""
+    """A person moved an entry: before the run ``ahead_of``, or to the end. Positions that are not landing are formed again.
+
+    ``detail``: the reason of the person.
+    """
 
     event_type: ClassVar[str] = "entry_moved"
     run_id: RunId
     ahead_of: str
     by: NonEmpty
+    detail: str = ""
 
     def may_follow(self, queue: Queue) -> str:
         if self.run_id not in queue.entries or (self.ahead_of and self.ahead_of not in queue.entries):
@@ -114,7 +118,8 @@ class EntryLeft(QueueEvent, frozen=True):
     """An entry ended without landing. Positions with it, and those behind them, are formed again.
 
     ``tests``: failed tests of the reason ``tests_failed``. ``against`` and ``paths``: run and paths of ``conflict_with_ahead``;
-    the run is empty where the conflict is with another change of the branch. ``by``: the person who removed the entry.
+    the run is empty where the conflict is with another change of the branch. ``by``: the person who removed the entry, for the
+    reason ``detail``.
     """
 
     event_type: ClassVar[str] = "entry_left"
@@ -124,6 +129,7 @@ class EntryLeft(QueueEvent, frozen=True):
     against: str = ""
     paths: tuple[str, ...] = ()
     by: str = ""
+    detail: str = ""
 
     def may_follow(self, queue: Queue) -> str:
         if self.run_id not in queue.entries:
@@ -436,10 +442,11 @@ class QueueHeld(QueueEvent, frozen=True):
 
 
 class QueueResumed(QueueEvent, frozen=True):
-    """A person resumed the queue. A red base is tested again."""
+    """A person resumed the queue, for the reason ``detail``. A red base is tested again."""
 
     event_type: ClassVar[str] = "queue_resumed"
     by: NonEmpty
+    detail: str = ""
 
     def may_follow(self, queue: Queue) -> str:
         return "" if queue.held else "the queue is not held"

@@ -244,6 +244,13 @@ def _ledger_channels(partitions: int) -> tuple[Channel, ...]:
         Channel(
             "watch", "gw.watch.{run_id}", "The same, repeated by the server as it is stored.", "ledger", ("transition.v1",)
         ),
+        Channel(
+            "merge-queues",
+            t.queue_subject("{queue_id}"),
+            "One message per step of a merge queue.",
+            "ledger",
+            ("queue_transition.v1",),
+        ),
         Channel("dead", t.dead_subject("{role}"), "What could not be handled, as it was.", "dead", ("original",)),
         Channel("locks", f"$KV.{t.LOCK_BUCKET}.{{repository}}", "Who holds which paths.", "foreign", ("lock_table",)),
     )

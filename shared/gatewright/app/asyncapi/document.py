@@ -148,6 +148,7 @@ def _parameter(name: str) -> Json:
         "sha256": "Digest of the whole, 64 hexadecimal digits.",
         "piece": "Number of the piece, from 0.",
         "run_id": "Id of the run.",
+        "queue_id": "Id of the merge queue.",
         "writer": "The identity that stored it.",
         "consumer": "Durable consumer of TASKS.",
         "repository": "SHA-256 of the repository's identity.",
