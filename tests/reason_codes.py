@@ -8,13 +8,17 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import get_args
 
 import gatewright
+from gatewright.contracts.queue_policy import LeaveCode
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(gatewright.__file__).resolve().parent
 #: What stands where a code does and is none: a gate that passes.
 NO_REASON = "ok"
+#: How an entry leaves a merge queue. No reason code: ``CODES`` in the gatekeeper's package ``queue`` has the one of its run.
+LEAVE_CODES = frozenset(get_args(LeaveCode))
 _CODE = re.compile(r"[a-z][a-z0-9_]*")
 _TABLES = ("CODE", "CODES")
 _GIVEN = ast.Constant | ast.Name | ast.IfExp | ast.BoolOp | ast.JoinedStr
@@ -42,7 +46,8 @@ def given_codes() -> dict[str, set[str]]:
     given: defaultdict[str, set[str]] = defaultdict(set)
     for path, line, value in _all_values():
         for code in (code for part in _whole(value) for code in _words(part, path, constants)):
-            given[code].add(f"{path.relative_to(ROOT)}:{line}")
+            if code not in LEAVE_CODES or path.parent.name != "queue":
+                given[code].add(f"{path.relative_to(ROOT)}:{line}")
     return {code: places for code, places in given.items() if _CODE.fullmatch(code) and code != NO_REASON}
 
 

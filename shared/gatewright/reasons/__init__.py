@@ -3,9 +3,8 @@
 Pure data: this package imports nothing else of Gatewright, and every other package may import it.
 """
 
-from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason
+from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason, RetryOffer
 from gatewright.reasons.registry import REASONS, advice_for, exit_code_of, family_of, offers_for, passes
-from gatewright.reasons.retries import RetryOffer
 
 __all__ = [
     "EXIT_CODES",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatewright.reasons.reason import Reason, section
-from gatewright.reasons.retries import RetryOffer
+from gatewright.reasons.reason import Reason, RetryOffer, section
 
 _COMMANDS = {
     "ambiguous": "use only one of the conflicting options",

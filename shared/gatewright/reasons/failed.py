@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatewright.reasons.reason import Reason, section
-from gatewright.reasons.retries import RetryOffer
+from gatewright.reasons.reason import Reason, RetryOffer, section
 
 _MODELS = {
     "cassette_miss": "record the cassette again; the message names the first difference",
@@ -20,7 +19,6 @@ _RUNS = {
     "aborted": "run it again if you still need the change; the target is unchanged",
     "budget_exceeded": "raise the budget (--max-seconds, --max-tokens, --max-cost, --max-iterations), or order less",
     "conflict_markers": "remove the merge conflict markers from the file",
-    "conflict_with_ahead": "order the change again on the new commit: a change ahead in the merge queue has these paths",
     "judgement_limit": "split the work: the gates exceeded their time or memory limit",
     "landed_before": "check the commit that the message names: the run landed it before the ledger was restored",
     "landed_tree_differs": "inspect the repository before you use it: its tree differs from the judged one",
@@ -29,15 +27,27 @@ _RUNS = {
     "locks_lost": "run it again: another run took over the paths",
     "no_candidate_passed": "read `gatewright show {run}`: its table names the reason for each candidate",
     "reply_not_usable": "return whole files in one of the documented forms",
-    "requeue_exhausted": "correct why the change left the merge queue before you order it again",
     "review_failed": "correct the findings; `gatewright show {run} --as decisions` lists them",
     "review_limit": "split the work: the change exceeds the reviewer's limit",
     "task_timeout": "raise --timeout, or split the work with --shards",
     "tests_not_run": "read reports/test_report.json in the bundle: an acceptance command did not start",
-    "tests_timed_out": "read `gatewright show {run} --log`; correct what makes the tests of the merge queue hang",
     "tests_weakened": "restore the removed, skipped or empty tests, or open the file by its name",
     "test_run_evasion": "remove the code that detects, ends or patches a test run, or open the file by its name",
     "tree_differs": "run it again: the repeated change has another tree than the judged one",
+}
+_MERGES = {
+    "merge_budget_exceeded": "raise the budget of the order, then run it again",
+    "merge_dequeued": "ask who removed it: `gatewright merge show` names that person; then run it again if you need it",
+    "merge_policy_changed": "compare the order with the queue of its branch in policies/queues.json, then run it again",
+    "merge_requeues_exhausted": "correct why the change left the merge queue, and order the correction as a new run",
+    "merge_superseded": "no action needed: a later run replaces this one",
+    "merge_tests_timed_out": "correct what makes the tests hang, or raise `timeouts` in policies/queues.json",
+}
+_REPEATED_MERGES = {
+    "merge_approval_void": "run it again on the current branch, and have people approve the new change",
+    "merge_conflict": "make the change again on the current branch: `gatewright run --again {run}`",
+    "merge_scope": "run it again on the current branch, and allow the paths that the message names",
+    "merge_tests_failed": "run the tests on the branch with your change, correct it, then `gatewright run --again {run}`",
 }
 _TESTS = {
     "executor_failed": "read the output of the command: `gatewright show {run} --log`",
@@ -197,6 +207,8 @@ _BACKUPS = {
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
+    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _MERGES),
+    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _REPEATED_MERGES, RetryOffer.AGAIN),
     *section("failed", "order-changes.md#patch", _PATCHES),
     *section("failed", "models.md#failures", _MODELS),
     *section("failed", "agents.md#failures", _AGENTS),

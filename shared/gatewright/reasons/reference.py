@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason
+from gatewright.reasons.reason import EXIT_CODES, FAMILIES, Family, Reason, RetryOffer
 from gatewright.reasons.registry import REASONS
-from gatewright.reasons.retries import RetryOffer
 
 _BEGINNING = """\
 # Reason codes

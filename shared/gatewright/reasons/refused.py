@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatewright.reasons.reason import Reason, section
-from gatewright.reasons.retries import RetryOffer
+from gatewright.reasons.reason import Reason, RetryOffer, section
 
 _ALLOW = "remove this kind of change, or allow it in the contract"
 _PUBLISHERS = {
@@ -192,8 +191,12 @@ _CONSOLE = {
     "sign_in_refused": "start the sign-in again; if it fails again, compare the --oidc file with the provider",
     "signature_declined": "no action needed: the person at the signing agent declined",
 }
+_MERGES = {
+    "merge_landing": "no action needed: the merge queue is landing the run; revert its commit if you do not want it",
+    "merge_not_possible": "correct what the message names; `gatewright merge show` prints the state of the queue",
+    "merge_queue_missing": "restart the gatekeeper, and read its log: it runs without merge queues",
+}
 _OPERATIONS = {
-    "merge_not_possible": "read the state of the queue with `gatewright merge show`, and wait where a run is landing",
     "dead_letter_altered": "submit the message again: the stored copy differs from the original",
     "dead_letter_misplaced": "submit the message again: it was for another queue",
     "dead_letter_settled": "no action needed: the run has ended, or the task has its answer",
@@ -219,6 +222,7 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "approvals.md#refusals", _REVIEWS),
     *section("refused", "approvals.md#refusals", _SUMMONSES),
     *section("refused", "console.md#refusals", _CONSOLE),
+    *section("refused", "order-changes.md#when-a-run-does-not-succeed", _MERGES),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
     *section("refused", "models.md#failures", _MODELS),
 )

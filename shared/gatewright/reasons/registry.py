@@ -8,9 +8,8 @@ from typing import Final
 from gatewright.reasons.bad_input import BAD_INPUT
 from gatewright.reasons.failed import FAILED
 from gatewright.reasons.infrastructure import INFRASTRUCTURE
-from gatewright.reasons.reason import EXIT_CODES, Family, Reason
+from gatewright.reasons.reason import EXIT_CODES, NOTHING, Family, Reason, RetryOffer
 from gatewright.reasons.refused import REFUSED
-from gatewright.reasons.retries import NOTHING, RetryOffer
 
 #: Every reason of Gatewright, by its code.
 REASONS: Final[Mapping[str, Reason]] = {reason.code: reason for reason in (*BAD_INPUT, *REFUSED, *FAILED, *INFRASTRUCTURE)}
@@ -18,10 +17,10 @@ REASONS: Final[Mapping[str, Reason]] = {reason.code: reason for reason in (*BAD_
 UNKNOWN: Final[Family] = "refused"
 
 
-def family_of(code: str, told: Family | None = None) -> Family:
-    """Return the family of a reason: ``told``, which came with it, else that of the table, else ``refused``."""
-    if told is not None:
-        return told
+def family_of(code: str, given: Family | None = None) -> Family:
+    """Return the family of a reason: ``given``, which came with it, else that of the table, else ``refused``."""
+    if given is not None:
+        return given
     return REASONS[code].family if code in REASONS else UNKNOWN
 
 

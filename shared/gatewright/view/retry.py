@@ -1,6 +1,6 @@
 """The command to retry after a refusal, with the options that allow exactly the refused paths.
 
-The table of reasons decides which refusals may offer options (``gatewright.reasons.retries``). This module maps a violation to
+The table of reasons decides which refusals may offer options (``RetryOffer``). This module maps a violation to
 an option, and excludes paths that must never be offered.
 """
 

@@ -94,7 +94,7 @@ def result_of(view: RunView) -> RunResult:
 
 
 def _retry_with(view: RunView) -> tuple[str, ...]:
-    """Return the options to add to the same command, if the failure's reason offers any (``reasons.retries``)."""
+    """Return the options to add to the same command, if the failure's reason offers any (``RetryOffer``)."""
     offers = offers_for(view.run.failure.code) if view.run.failure is not None else frozenset()
     if RetryOffer.PROPOSAL in offers and view.proposed:
         return view.proposed
