@@ -104,6 +104,8 @@ def submittable_schema(data: bytes) -> str:
 def recognise_schema(data: bytes) -> str:
     """Detect the schema of a document: of those whose required fields it has, the one that requires the most.
 
+    Schemas that know all its fields come first.
+
     A schema with one required field matches only if it knows all other fields: a contract that lacks a field is not a small
     request. Otherwise the result is that of ``submittable_schema``.
 
@@ -118,6 +120,8 @@ def recognise_schema(data: bytes) -> str:
         for name, forms_of_it in forms.required_fields().items()
         if (most := max((len(required) for required in forms_of_it if required <= fields), default=0))
     }
+    knowing = {name: most for name, most in fitting.items() if fields <= schemas.load(name)["properties"].keys()}
+    fitting = knowing or fitting
     best = [name for name, most in fitting.items() if most == max(fitting.values())]
     if len(best) == 1 and (fitting[best[0]] > 1 or fields <= schemas.load(best[0])["properties"].keys()):
         return best[0]
