@@ -197,6 +197,8 @@ def _next_step(view: RunView, result: RunResult, command: Sequence[str]) -> str 
     branch = shlex.quote(printable(result.branch))
     if local and run.landed.mode == "branch":
         return f"Next:     {where} merge {branch}"
+    if run.landed.mode == "queue":
+        return f"Next:     {where} show {result.commit[:12]}"
     return f"Next:     {where} diff {run.accepted.baseline_commit[:12]} {branch}"
 
 
