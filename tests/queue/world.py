@@ -53,13 +53,15 @@ def entry(run_id: str, *changes: Change, publisher: str = "default", **more: obj
 class Truth:
     """What is wrong with which runs. A tree is red while it holds the blobs of a bad one, or of two that break together.
 
-    ``flaky``: how often each run still fails a test that it is part of, without cause.
+    ``flaky``: how often each run still fails a test that it is part of, without cause. ``void``: runs whose approvals no longer
+    hold when they are to land.
     """
 
     bad: frozenset[str] = frozenset()
     hanging: frozenset[str] = frozenset()
     together: frozenset[tuple[str, str]] = frozenset()
     flaky: dict[str, int] = field(default_factory=dict)
+    void: frozenset[str] = frozenset()
     test_name: Callable[[str], str] = "tests/{}".format
 
 
@@ -176,6 +178,9 @@ class World:
             case Test():
                 return self._test(command)
             case Land():
+                void = next((run_id for run_id in command.runs if run_id in self.truth.void), None)
+                if void is not None:
+                    return e.LandingRefused(number=command.position, code="approval_void", run_id=void)
                 before = self.branch
                 if before.commit != command.before:
                     descends = self._descends(before, command.before)
