@@ -322,7 +322,7 @@ class RunOptions:
         "--target-ref",
         kind=Kind.TEXT,
         metavar="REF",
-        help="Branch for --land target; must point at --ref",
+        help="Branch for --land target, which must be at --ref, or queue",
         panel=Panel.LANDING,
         pointer="repository.target_ref",
         key="target_ref",

@@ -207,8 +207,8 @@ _BACKUPS = {
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
-    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _MERGES),
-    *section("failed", "order-changes.md#when-a-run-does-not-succeed", _REPEATED_MERGES, RetryOffer.AGAIN),
+    *section("failed", "queue.md#how-changes-land", _MERGES),
+    *section("failed", "queue.md#how-changes-land", _REPEATED_MERGES, RetryOffer.AGAIN),
     *section("failed", "order-changes.md#patch", _PATCHES),
     *section("failed", "models.md#failures", _MODELS),
     *section("failed", "agents.md#failures", _AGENTS),

@@ -222,7 +222,7 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "approvals.md#refusals", _REVIEWS),
     *section("refused", "approvals.md#refusals", _SUMMONSES),
     *section("refused", "console.md#refusals", _CONSOLE),
-    *section("refused", "order-changes.md#when-a-run-does-not-succeed", _MERGES),
+    *section("refused", "queue.md#watch-and-operate", _MERGES),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
     *section("refused", "models.md#failures", _MODELS),
 )
