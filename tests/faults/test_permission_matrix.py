@@ -46,6 +46,7 @@ def subjects() -> tuple[str, ...]:
         *(f"{subject}.operator" for subject in outside),
         *(f"{subject}.ci.more" for subject in outside),
         t.run_subject("run-0123456789"),
+        t.queue_subject("0123456789abcdef0123"),
         *(t.artifact_subject(identity, "0" * 64, 0) for identity in EVERYBODY),
         t.artifact_subject("publisher-other", "0" * 64, 0),
         *(t.upload_subject(publisher, "0" * 64, 0) for publisher in (*PUBLISHERS, "other", "operator")),
@@ -109,6 +110,8 @@ async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, rep
     assert found ^ wanted == set()
     assert silent == []
     assert len(found) > len(EVERYBODY)
+    for ledger in (t.run_subject("run-0123456789"), t.queue_subject("0123456789abcdef0123")):
+        assert {name for name, subject in found if subject == ledger} == {"gatekeeper"}
 
 
 async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:

@@ -25,7 +25,9 @@ from gatewright.bus.jetstream.object_store import PIECE_BYTES
 from gatewright.bus.jetstream.removal import last_artifact_use, remove_artifact, stored_artifacts
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.port import Message
-from gatewright.bus.topology import artifact_subject
+from gatewright.bus.topology import artifact_subject, queue_subject
+from gatewright.contracts import QueueTransition, codec
+from gatewright.contracts.records import QueueRecord
 from gatewright.errors import ArtifactError, BusError
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.protocol import MAX_ANSWER_BYTES
@@ -307,3 +309,21 @@ async def test_a_round_makes_room_on_a_server_that_has_none(tmp_path: Path) -> N
     finally:
         await bus.close()
         await server.stop()
+
+
+async def test_the_reports_of_a_merge_queue_stay_until_no_run_waits_in_it(installation: Installation) -> None:
+    report = await installation.bus.put_artifact(b"a report")
+    await append_step(installation, 1, "entry_enqueued", {"entry": {"run_id": "run-1"}})
+    await append_step(installation, 2, "test_part_reported", {"number": 1, "part": 0, "report": report})
+    assert await swept(installation) == ()
+    await append_step(installation, 3, "position_landed", {"number": 1, "runs": ["run-1"]})
+    assert [each.item.name for each in await swept(installation)] == [stored_digest(report)]
+
+
+async def append_step(installation: Installation, number: int, event_type: str, payload: dict[str, object]) -> None:
+    queue_id = "0123456789abcdef0123"
+    event = QueueRecord(event_type=event_type, payload=payload)
+    step = QueueTransition(queue_id=queue_id, number=number, ts="2026-01-02T03:04:05.000Z", events=(event,))
+    await installation.bus.publish(
+        queue_subject(queue_id), codec.encode(step), schema="queue_transition.v1", message_id=str(number)
+    )

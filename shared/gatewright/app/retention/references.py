@@ -15,8 +15,11 @@ import msgspec
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.removal import dead_letters
 from gatewright.bus.port import Bus
-from gatewright.bus.topology import OPERATOR_PUBLISHER, intake_stream, run_subject
+from gatewright.bus.topology import OPERATOR_PUBLISHER, intake_stream, queue_subject, run_subject
+from gatewright.contracts import QueueTransition, codec
+from gatewright.errors import MalformedError
 from gatewright.foreign_documents import JsonReader
+from gatewright.queue.events import EntryEnqueued, EntryLeft, PositionLanded
 from gatewright.run.events import BundleSealed, RunExpired
 
 _DIGEST = re.compile(rb"(?<![0-9a-fA-F])[0-9a-fA-F]{64}(?![0-9a-fA-F])")  # noqa: TID251 - linear: of a fixed length
@@ -76,9 +79,41 @@ async def read_references(bus: Bus, provisioner: Connection) -> References:
     for subject in _QUEUES:
         async for message in bus.unsettled(subject):
             found.refer(message.data, _header_text(message.headers))
+    merge_queues: dict[str, MergeQueueReferences] = {}
+    async for message in bus.replay(queue_subject("*")):
+        merge_queues.setdefault(message.subject, MergeQueueReferences()).saw(message.data)
+    for queue in merge_queues.values():
+        found.digests |= queue.digests
     async for message in bus.replay(run_subject("*")):
         found.saw(message.subject.removeprefix(run_subject("")), message.data)
     return found
+
+
+@dataclass
+class MergeQueueReferences:
+    """``digests``: the artifacts of one merge queue, since it was last empty. Its landed runs refer to their receipts."""
+
+    digests: set[str] = field(default_factory=set)
+    _waiting: set[str] = field(default_factory=set)
+
+    def saw(self, data: bytes) -> None:
+        """Record a step of the queue, in order. An unreadable step leaves the queue in use."""
+        self.digests.update(found.decode().lower() for found in _DIGEST.findall(data))
+        try:
+            records = codec.decode(data, QueueTransition).events
+        except MalformedError:
+            self._waiting.add("")
+            return
+        for record in records:
+            match record.event_type, record.payload:
+                case EntryEnqueued.event_type, {"entry": {"run_id": run_id}}:
+                    self._waiting.add(run_id)
+                case EntryLeft.event_type, {"run_id": run_id}:
+                    self._waiting.discard(run_id)
+                case PositionLanded.event_type, {"runs": runs}:
+                    self._waiting.difference_update(runs)
+        if not self._waiting:
+            self.digests.clear()
 
 
 def _header_text(headers: Mapping[str, str]) -> bytes:
