@@ -1,7 +1,8 @@
 """The main job, end to end, on a real project: a codemod for two workers that lands, and five attacks that do not.
 
 Then recorded runs: a model's change, and that of a real coding agent where it is installed. They were recorded from a scripted
-model; no model is asked, and no key needed. Last a run that waits for an approval, given with a key that the demo made.
+model; no model is asked, and no key needed. Then a run that waits for an approval, given with a key that the demo made. Last,
+five changes for one branch, through its merge queue.
 
 Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside is touched.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from approving import Approving
 from hostile import ATTACKS, CODEMOD, Attack, attacks
+from queueing import ORDERS, Queueing
 from recording import BY_CODEX, BY_MODEL, RecordedRun, make_policies, make_project, missing_codex
 from rich.console import Console
 from rich.table import Table
@@ -56,11 +58,15 @@ def main() -> int:
     played = recorded(2 + len(refused))
     console.rule(f"{2 + len(refused) + len(played)}. a run that waits for an approval before it lands")
     Approving(DEMO / "approval", PREFIX, console).play()
+    alone = 2 + len(refused) + len(played)
+    console.rule(f"{alone + 1}. five changes for one branch, through its merge queue")
+    queued = Queueing(DEMO / "queue", PREFIX, console).play()
     seconds = time.monotonic() - started
     console.rule("what happened")
     tell(landed, refused, played)
-    console.print(f"\n{2 + len(refused) + len(played)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
+    console.print(f"\n{alone + len(ORDERS)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
     look(landed, refused[0][1])
+    console.print(f"\n{queued}", markup=False, soft_wrap=True)
     return 0
 
 
@@ -199,6 +205,9 @@ def tell(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object
     for each in played:
         table.add_row("[green]landed[/]", f"{each.title}, recorded from a scripted model", "SUCCESS")
     table.add_row("[green]landed[/]", "after an approval, which this script signed", "SUCCESS")
+    for order in ORDERS:
+        outcome = f"[{'red' if order.code else 'green'}]{'left' if order.code else 'landed'}[/]"
+        table.add_row(outcome, f"in a merge queue: {order.title}", order.code or "SUCCESS")
     console.print(table)
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,11 +76,11 @@ BY_MODEL = RecordedRun("a model's change", "model", ("--model", MODEL))
 BY_CODEX = RecordedRun("Codex at work", "codex", ("--agent", "codex", "--model", MODEL))
 
 
-def make_project(folder: Path) -> None:
+def make_project(folder: Path, files: Mapping[str, str] = FILES, *, message: str = "Import the greeter") -> None:
     """The project, in a folder that is made anew: the same commit everywhere."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name, text in FILES.items():
+    for name, text in files.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o644)
     environment = {
@@ -91,7 +92,7 @@ def make_project(folder: Path) -> None:
     for words in (
         ("init", "--quiet", "--template=", "--initial-branch=main", "--object-format=sha1"),
         ("add", "--all", "--force"),
-        ("commit", "--quiet", "--message", "Import the greeter"),
+        ("commit", "--quiet", "--message", message),
     ):
         subprocess.run(("git", *words), cwd=folder, env=environment, check=True, capture_output=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import get_args
 
+import msgspec
 import pytest
 
 from gatewright.contracts import MergeQueues, codec
@@ -65,6 +66,11 @@ def test_a_view_lists_entries_in_landing_order_with_their_positions() -> None:
     assert view.entries[0].title == "Reject negative prices"
     assert {each.state for each in view.positions} == {"testing"}
     assert view.positions[0].since == "2026-03-01T00:00:00.000Z"
+
+
+def test_a_view_names_the_branch_as_people_do() -> None:
+    queue = msgspec.structs.replace(three_positions().queue, branch="refs/heads/release/1")
+    assert queue_view(QUEUE_ID, queue, {}).branch == "release/1"
 
 
 def test_a_position_is_landing_once_its_push_is_requested_and_its_runs_end() -> None:

@@ -141,9 +141,8 @@ def _branch_of(item: tuple[str, Queue]) -> tuple[str, str]:
 
 
 def _fits(queue_id: str, queue: Queue, named: MergeQueuesRequest | MergeAction) -> bool:
-    return (
-        named.queue_id in {None, queue_id} and named.repository in {"", queue.repository} and named.branch in {"", queue.branch}
-    )
+    branches = {"", queue.branch, queue.branch.removeprefix("refs/heads/")}
+    return named.queue_id in {None, queue_id} and named.repository in {"", queue.repository} and named.branch in branches
 
 
 def _chosen(action: MergeAction, known: Mapping[str, Queue]) -> tuple[str, Queue]:

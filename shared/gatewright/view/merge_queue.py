@@ -69,7 +69,7 @@ def queue_view(queue_id: str, queue: Queue, titles: Mapping[str, str]) -> MergeQ
     return MergeQueueView(
         queue_id=queue_id,
         repository=queue.repository,
-        branch=queue.branch,
+        branch=queue.branch.removeprefix("refs/heads/"),
         base=queue.base.commit,
         window=queue.window,
         length=len(queue.entries),
