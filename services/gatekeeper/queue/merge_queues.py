@@ -132,6 +132,10 @@ class MergeQueues:
         """See ``MergeQueue``."""
         if not self.has_queue(run.accepted.repository_url, _branch_of(run)):
             return f"queues.json has no queue for {_branch_of(run)}"
+        queue_id = _queue_id_of(run)
+        queue = (await self._work_on(queue_id)).known.queue
+        if queue is not None and (queue.identity, queue.branch) != (run.accepted.repository_key, _branch_of(run)):
+            return f"the queue {queue_id} is that of another branch: {queue.branch} of {queue.identity}"
         try:
             entry = await self._entry_of(run, self.clock.now().isoformat())
         except MalformedError as error:
