@@ -14,8 +14,8 @@ from gatewright.clock import SystemClock
 from gatewright.contracts import TaskContract, TestReport, codec
 from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Timeouts, Window
 from gatewright.contracts.vocabulary import Agent
+from gatewright.queue.commands import queue_id_of, task_id_of_part
 from gatewright.queue.events import EntryLeft, QueueResumed, TestReported
-from gatewright.queue.names import queue_id_of, task_id_of_part
 from gatewright.run.state import run_id_of
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
