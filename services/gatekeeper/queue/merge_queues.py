@@ -132,6 +132,10 @@ class MergeQueues:
         """See ``MergeQueue``."""
         if not self.has_queue(run.accepted.repository_url, _branch_of(run)):
             return f"queues.json has no queue for {_branch_of(run)}"
+        queue_id = _queue_id_of(run)
+        queue = (await self._work_on(queue_id)).known.queue
+        if queue is not None and (queue.identity, queue.branch) != (run.accepted.repository_key, _branch_of(run)):
+            return f"the queue {queue_id} is that of another branch: {queue.branch} of {queue.identity}"
         try:
             entry = await self._entry_of(run, self.clock.now().isoformat())
         except MalformedError as error:
@@ -222,21 +226,28 @@ class MergeQueues:
     async def keep(self, stop: asyncio.Event) -> None:
         """Follow the stream until shutdown. An unreadable stream is read again."""
         self._stop = stop
-        while not stop.is_set():
-            following = asyncio.ensure_future(self._follow())
-            stopping = asyncio.ensure_future(stop.wait())
+        try:
+            while not stop.is_set():
+                await self._follow_until(stop)
+        finally:
+            for task in (*self._tasks, *(work.driver for work in self._work.values() if work.driver is not None)):
+                task.cancel()
+
+    async def _follow_until(self, stop: asyncio.Event) -> None:
+        """Follow the stream until shutdown, or until it cannot be read."""
+        following = asyncio.ensure_future(self._follow())
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
             stopping.cancel()
-            if stop.is_set():
-                following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                try:
-                    await following
-                except UnavailableError as error:
-                    self.log.warning("merge_queues_unavailable", code=error.reason, cause=error.message)
-                    await pause_unless(stop, _PAUSE)
-        for task in (*self._tasks, *(work.driver for work in self._work.values() if work.driver is not None)):
-            task.cancel()
+            following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            try:
+                await following
+            except UnavailableError as error:
+                self.log.warning("merge_queues_unavailable", code=error.reason, cause=error.message)
+                await pause_unless(stop, _PAUSE)
 
     async def _follow(self) -> None:
         async with contextlib.aclosing(self._store.follow()) as messages:

@@ -1,0 +1,125 @@
+"""The merge queue's shell with a real server and a real repository: from the gates to the branch, or out of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gatewright.contracts import AbortRequest
+from gatewright.evidence.verification.verify import verify
+from gatewright.queue.events import BaseMoved, EntryLeft, QueueHeld, QueueResumed
+from gatewright.run.state import run_id_of
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived
+from tests.gatekeeper.queue.cluster import MAIN, Cluster, Connect, open_cluster
+from tests.git.repositories import MakeRepository
+
+
+@pytest.fixture
+async def cluster(connect: Connect, make_repository: MakeRepository, tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with open_cluster(connect, tmp_path, make_repository()) as opened:
+        yield opened
+
+
+async def departures(cluster: Cluster) -> list[EntryLeft]:
+    return [event for event in await cluster.events() if isinstance(event, EntryLeft)]
+
+
+async def test_queued_runs_land_in_order_and_their_bundles_verify(cluster: Cluster) -> None:
+    names = ("one", "two", "three")
+    for name in names:
+        assert (await cluster.enqueue(name, {f"{name}.txt": b"1\n"})).state == "QUEUED"
+    assert await cluster.ended(*names) == dict.fromkeys(names, "landed")
+    commits = [(await cluster.receipt(name)).commits()[run_id_of(name)] for name in names]
+    assert cluster.ref_updates() == cluster.history()[1:] == commits
+    assert {tree for tree, failed in cluster.tested if not failed} == {
+        cluster.target.git("rev-parse", f"{commit}^{{tree}}").decode().strip() for commit in commits
+    }
+    for name in names:
+        assert verify(cluster.bundle(name), [cluster.public_key]).ok
+
+
+async def test_a_run_that_changes_the_same_file_leaves_with_a_conflict(cluster: Cluster) -> None:
+    await cluster.enqueue("first", {"README.md": b"first\n"})
+    await cluster.enqueue("second", {"README.md": b"second\n"})
+    assert await cluster.ended("first", "second") == {"first": "landed", "second": "merge_conflict"}
+    (left,) = await departures(cluster)
+    assert (left.run_id, left.against, left.paths) == (run_id_of("second"), run_id_of("first"), ("README.md",))
+    assert cluster.files()["README.md"] == b"first\n"
+
+
+async def test_a_red_run_leaves_after_two_reports_and_others_land(cluster: Cluster) -> None:
+    names = ("good", "broken", "better")
+    await cluster.enqueue("good", {"good.txt": b"1\n"})
+    await cluster.enqueue("broken", {"broken.txt": b"bad\n"})
+    await cluster.enqueue("better", {"better.txt": b"1\n"})
+    assert await cluster.ended(*names) == {"good": "landed", "broken": "merge_tests_failed", "better": "landed"}
+    (left,) = await departures(cluster)
+    assert (left.code, left.tests) == ("tests_failed", ("unit",))
+    assert sum(bool(failed) for _, failed in cluster.tested) == 2
+    assert "broken.txt" not in cluster.files()
+    assert len(cluster.ref_updates()) == 2
+
+
+async def test_a_push_from_outside_is_kept_and_everything_is_tested_again_on_top(cluster: Cluster) -> None:
+    await cluster.enqueue("one", {"one.txt": b"1\n"})
+    first = await cluster.until(lambda queue: bool(queue.tests), serves=False)
+    outside = cluster.push({"outside.txt": b"1\n"})
+    await cluster.until(lambda queue: queue.base.commit == outside and bool(queue.tests), serves=False)
+    assert await cluster.ended("one") == {"one": "landed"}
+    assert [cluster.history()[-2], cluster.files().keys() >= {"one.txt", "outside.txt"}] == [outside, True]
+    assert next(iter(first.tests)) not in {tree for tree, _ in cluster.tested[-1:]}
+    assert [event.descends for event in await cluster.events() if isinstance(event, BaseMoved)] == [True]
+
+
+async def test_a_push_from_outside_of_the_same_file_is_a_conflict_with_the_branch(cluster: Cluster) -> None:
+    await cluster.enqueue("one", {"README.md": b"1\n"})
+    await cluster.until(lambda queue: bool(queue.tests), serves=False)
+    cluster.push({"README.md": b"outside\n"})
+    assert await cluster.ended("one") == {"one": "merge_conflict"}
+    assert cluster.files()["README.md"] == b"outside\n"
+    assert [left.against for left in await departures(cluster)] == [""]
+
+
+async def test_a_push_between_the_look_at_the_branch_and_the_landing_is_never_overwritten(cluster: Cluster) -> None:
+    """The compare-and-swap of the push finds it."""
+    await cluster.enqueue("one", {"one.txt": b"1\n"})
+    await cluster.until(lambda queue: bool(queue.tests), serves=False)
+    work = cluster.alive.queues._work[cluster.queue_id]
+    work.looked = float("inf")  # it looks no more by itself
+    outside = cluster.push({"outside.txt": b"1\n"})
+    assert await cluster.ended("one") == {"one": "landed"}
+    assert cluster.history()[-2] == outside
+
+
+async def test_a_held_queue_tests_and_lands_nothing_until_it_is_resumed(cluster: Cluster) -> None:
+    await cluster.enqueue("one", {"one.txt": b"1\n"})
+    await cluster.until(lambda queue: bool(queue.tests), serves=False)
+    assert await cluster.apply(QueueHeld(reason="by_person", by="ana"))
+    await cluster.enqueue("two", {"two.txt": b"1\n"})
+    await cluster.until(lambda queue: not queue.tests)
+    queue = await cluster.queue()
+    assert (queue.held, queue.landing, cluster.ref_updates()) == ("by_person", 0, [])
+    assert await cluster.apply(QueueResumed(by="ana"))
+    assert await cluster.ended("one", "two") == {"one": "landed", "two": "landed"}
+
+
+async def test_an_aborted_run_leaves_the_queue_and_does_not_land(cluster: Cluster) -> None:
+    await cluster.enqueue("one", {"one.txt": b"1\n"})
+    await cluster.enqueue("two", {"two.txt": b"1\n"})
+    run_id = run_id_of("one")
+    await cluster.alive.orchestrator.advance(
+        run_id, AbortReceived(AbortRequest(run_id=run_id, reason="enough", requested_by="tests"), "abort")
+    )
+    assert await cluster.ended("two") == {"two": "landed"}
+    assert (await cluster.run(run_id)).status == "ABORTED"
+    assert "one.txt" not in cluster.files()
+
+
+async def test_a_branch_that_is_deleted_ends_its_runs(cluster: Cluster) -> None:
+    cluster.target.git("branch", "other", MAIN)
+    await cluster.enqueue("one", {"one.txt": b"1\n"})
+    await cluster.until(lambda queue: bool(queue.tests), serves=False)
+    cluster.target.git("update-ref", "-d", MAIN)
+    assert await cluster.ended("one") == {"one": "target_missing"}
