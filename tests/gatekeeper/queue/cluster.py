@@ -235,8 +235,9 @@ class Cluster:
         """Push from outside the queue, on top of a commit; not a descendant of the branch where ``onto`` is older."""
         git, force = self.source.git, "" if onto == MAIN else "+"
         while True:
+            head = self.target.head(onto)
             git("fetch", "--quiet", self.target.url, MAIN)
-            git("checkout", "--quiet", "--detach", "--force", self.target.head(onto))
+            git("checkout", "--quiet", "--detach", "--force", head)
             commit = self.source.commit(files, message)
             git("push", "--quiet", self.target.url, f"{force}HEAD:{MAIN}", check=False)
             if force or commit in self.ref_updates():

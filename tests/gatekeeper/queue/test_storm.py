@@ -102,26 +102,32 @@ class Storm:
         """Queue all changes; how each of them ended."""
         cluster = self.cluster
         cluster.runner = self.test
-        expected = {}
+        expected: dict[str, str] = {}
         beside = [asyncio.create_task(each()) for each in (self.kill, self.push, self.serve)]
-        firsts: dict[int, str] = {}
-        for number in range(CHANGES):
-            name, files, expected[name] = change_of(number)
-            baseline = cluster.target.head()
-            # A conflict needs the baseline of the run before it, which adds the same file.
-            firsts[number] = firsts[number - 1] if expected[name] == "merge_conflict" else baseline
-            await cluster.enqueue(name, files, baseline=firsts[number])
-        async with asyncio.timeout(2 * PATIENCE):
-            while not await self._is_over(expected):
-                await self.look(expected)
-                await asyncio.sleep(0.3)
-            await beside[1]
-        self.done.set()
-        await asyncio.gather(*beside)
+        try:
+            await self._queue_all(expected)
+            async with asyncio.timeout(2 * PATIENCE):
+                while not await self._is_over(expected):
+                    await self.look(expected)
+                    await asyncio.sleep(0.3)
+                await beside[1]
+        finally:
+            self.done.set()
+            await asyncio.gather(*beside, return_exceptions=True)
+        for task in beside:
+            task.result()
         runs = {name: await cluster.run(run_id_of(name)) for name in expected}
         found = {name: run.failure.code if run.failure is not None else "landed" for name, run in runs.items()}
         assert found == expected
         return found
+
+    async def _queue_all(self, expected: dict[str, str]) -> None:
+        baseline = self.cluster.target.head()
+        for number in range(CHANGES):
+            name, files, expected[name] = change_of(number)
+            # A conflict needs the baseline of the run before it, which adds the same file.
+            baseline = baseline if expected[name] == "merge_conflict" else self.cluster.target.head()
+            await self.cluster.enqueue(name, files, baseline=baseline)
 
     async def _is_over(self, names: Mapping[str, str]) -> bool:
         runs = [await self.cluster.run(run_id_of(name)) for name in names]
