@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -48,6 +49,7 @@ from gatewright.services.gatekeeper.queue import merge_queues
 from gatewright.services.gatekeeper.queue.composing import Composer
 from gatewright.services.gatekeeper.queue.merge_queues import MergeQueues
 from gatewright.services.gatekeeper.queue.receipts import ReceiptWriter
+from gatewright.services.gatekeeper.queue.store import QueueStore
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from tests.attacks.whole_gatekeeper import make_plan, make_result, make_review, make_tests
@@ -64,6 +66,7 @@ QUICK = {"_LOOK": 0.05, "_LOOK_AT_BRANCH": 0.1, "_TAKEOVER": 0.3, "_PAUSE": 0.05
 _TASKS = "gw.task.testrunner.>"
 Connect = Callable[[str], Awaitable[Bus]]
 Files = Mapping[str, bytes | None]
+T = TypeVar("T")
 
 
 def hurry(change: Callable[[object, str, object], None]) -> None:
@@ -84,14 +87,16 @@ class Member:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     following: asyncio.Task[None] | None = None
     dead: bool = False
+    #: Inputs that it is taking.
+    calls: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def start(self) -> None:
         self.following = asyncio.get_running_loop().create_task(self.queues.keep(self.stop))
 
-    def tasks(self) -> list[asyncio.Task[None]]:
-        """Everything that runs by itself in this gatekeeper."""
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """Everything that runs in this gatekeeper."""
         drivers = [work.driver for work in self.queues._work.values()]
-        others = (self.following, *drivers, *self.queues._tasks, *self.orchestrator.background)
+        others = (self.following, *drivers, *self.queues._tasks, *self.orchestrator.background, *self.calls)
         return [task for task in others if task is not None]
 
     def kill(self) -> None:
@@ -117,6 +122,7 @@ class Cluster:
     """Gatekeepers on one bus. ``source`` is the publisher's checkout, ``target`` the bare repository that it clones."""
 
     connect: Connect
+    bus: Bus
     folder: Path
     source: Repository
     target: Repository
@@ -128,6 +134,8 @@ class Cluster:
     #: Called for each part in place of the honest test runner; None: it stays without an answer.
     runner: Callable[[TaskContract, Mapping[str, bytes]], Awaitable[TestReport | None]] | None = None
     started: int = 0
+    mirrors: Mirrors | None = None
+    repository_key: str = ""
 
     @property
     def alive(self) -> Member:
@@ -137,12 +145,6 @@ class Cluster:
     @property
     def queue_id(self) -> str:
         return queue_id_of(self.repository_key, MAIN)
-
-    @property
-    def repository_key(self) -> str:
-        queue = next(iter(self.alive.queues._work.values())).known.queue
-        assert queue is not None
-        return queue.identity
 
     async def add(self, *, starts: bool = True) -> Member:
         """Add a gatekeeper."""
@@ -171,8 +173,9 @@ class Cluster:
         digest = hashlib.sha256(codec.encode(contract)).hexdigest()
         item = Submitted(run_id, "0" * 32, contract, "0" * 64, "submit", document_sha256=digest, key=name, publisher=publisher)
         await self.advance(run_id, item)
+        self.repository_key = (await self.run(run_id)).accepted.repository_key
         await self.answer("techlead", run_id, make_plan)
-        uri = await self.alive.bus.put_artifact(self.patch(files, baseline))
+        uri = await self.bus.put_artifact(self.patch(files, baseline))
         await self.answer("worker", run_id, lambda run: make_result(run, uri))
         await self.answer("reviewer", run_id, make_review)
         await self.answer("testrunner", run_id, make_tests)
@@ -184,17 +187,32 @@ class Cluster:
         await self.advance(run_id, RoleReplied(role, document, f"answer:{role}:{run_id}"))  # type: ignore[arg-type]
 
     async def advance(self, run_id: str, item: Submitted | RoleReplied | Continue) -> None:
-        """Have some gatekeeper take an input; it is delivered again when that one ends."""
-        while True:
-            with contextlib.suppress(DiedError):
-                await self.alive.orchestrator.advance(run_id, item)
-                return
+        """Have some gatekeeper take an input."""
+        await self._ask(lambda member: member.orchestrator.advance(run_id, item))
 
     async def apply(self, item: Input) -> bool:
         """Have some gatekeeper take an input of the queue."""
+        return await self._ask(lambda member: member.queues.apply(self.queue_id, item))
+
+    async def take(self, report: TestReport) -> None:
+        """Have some gatekeeper take a test runner's answer."""
+        await self._ask(lambda member: member.queues.take_answer(report))
+
+    async def _ask(self, call: Callable[[Member], Coroutine[Any, Any, T]]) -> T:
+        """Call some gatekeeper, and another one when that one ends meanwhile, as the bus delivers a message again."""
         while True:
-            with contextlib.suppress(DiedError):
-                return await self.alive.queues.apply(self.queue_id, item)
+            member = self.alive
+            task = asyncio.get_running_loop().create_task(call(member))
+            member.calls.add(task)
+            try:
+                return await task
+            except DiedError:
+                pass
+            except asyncio.CancelledError:
+                if not (member.dead and task.cancelled()):
+                    raise
+            finally:
+                member.calls.discard(task)
 
     def patch(self, files: Files, baseline: str) -> bytes:
         """The canonical patch of other files on top of a commit (None: deleted)."""
@@ -215,15 +233,19 @@ class Cluster:
 
     def push(self, files: Files, *, onto: str = MAIN, message: str = "outside") -> str:
         """Push from outside the queue, on top of a commit; not a descendant of the branch where ``onto`` is older."""
-        self.source.git("fetch", "--quiet", self.target.url, MAIN)
-        self.source.git("checkout", "--quiet", "--detach", "--force", self.target.head(onto))
-        commit = self.source.commit(files, message)
-        self.source.git("push", "--quiet", "--force", self.target.url, f"HEAD:{MAIN}")
-        return commit
+        git, force = self.source.git, "" if onto == MAIN else "+"
+        while True:
+            head = self.target.head(onto)
+            git("fetch", "--quiet", self.target.url, MAIN)
+            git("checkout", "--quiet", "--detach", "--force", head)
+            commit = self.source.commit(files, message)
+            git("push", "--quiet", self.target.url, f"{force}HEAD:{MAIN}", check=False)
+            if force or commit in self.ref_updates():
+                return commit
 
     async def run(self, run_id: str) -> Run:
         """A run as the ledger has it."""
-        run = (await Ledger(self.alive.bus).load(run_id)).run
+        run = (await Ledger(self.bus).load(run_id)).run
         assert run is not None
         return run
 
@@ -250,19 +272,19 @@ class Cluster:
 
     async def queue(self) -> Queue:
         """The queue as its stream has it."""
-        known = await self.alive.queues._store.load(self.queue_id)
+        known = await QueueStore(self.bus, SystemClock()).load(self.queue_id)
         assert known.queue is not None
         return known.queue
 
     async def events(self) -> list[QueueEvent]:
         """All events of the queue."""
-        steps = [codec.decode(message.data, QueueTransition) async for message in self.alive.bus.replay(queue_subject("*"))]
+        steps = [codec.decode(message.data, QueueTransition) async for message in self.bus.replay(queue_subject("*"))]
         kinds = [(record, EVENTS[record.event_type]) for step in steps for record in step.events]
         return [msgspec.convert(record.payload, kind) for record, kind in kinds]
 
     async def parts(self) -> list[tuple[Message, TaskContract]]:
         """Parts of tests that wait for a test runner."""
-        found = [message async for message in self.alive.bus.unsettled(_TASKS)]
+        found = [message async for message in self.bus.unsettled(_TASKS)]
         tasks = [(message, codec.decode(message.data, TaskContract)) for message in found]
         return [each for each in tasks if read_run_id_of_test(each[1].log_refs.run_id) is not None]
 
@@ -277,7 +299,7 @@ class Cluster:
             else:
                 report = await self.runner(contract, files)
             self.answered.add(message.headers["Nats-Msg-Id"])
-            await self.alive.bus.remove("TASKS", message.sequence)
+            await self.bus.remove("TASKS", message.sequence)
             if report is not None:
                 self.tested.append((tree, tuple(each.name for each in report.commands if each.exit_code)))
                 await self.take(report)
@@ -300,19 +322,14 @@ class Cluster:
                     await self.take(make_report(contract, tree, files))
         await self.ended(*names)
 
-    async def take(self, report: TestReport) -> None:
-        """Have some gatekeeper take a test runner's answer."""
-        while True:
-            with contextlib.suppress(DiedError):
-                await self.alive.queues.take_answer(report)
-                return
-
     async def checkout(self, contract: TaskContract) -> tuple[str, dict[str, bytes]]:
         """The tree that a task is about, and its files, as a test runner finds them by git."""
-        mirror = await Mirrors(self.folder / "mirrors-of-testrunner").open(self.target.url)
+        if self.mirrors is None:
+            self.mirrors = Mirrors(self.folder / "mirrors-of-testrunner")
+        mirror = await self.mirrors.open(self.target.url)
         await mirror.ensure(contract.rollback.baseline_ref)
         uris = [each.uri for each in contract.inputs.artifacts if each.name == "candidate.patch"]
-        patch = await self.alive.bus.get_artifact(uris[0]) if uris else b""
+        patch = await self.bus.get_artifact(uris[0]) if uris else b""
         baseline = contract.rollback.baseline_ref
         tree = await mirror.apply(baseline, patch) if patch else await mirror.tree_of(baseline)
         entries = await mirror.files(tree)
@@ -337,7 +354,7 @@ class Cluster:
         landed = (await self.run(run_id_of(name))).landed
         assert landed is not None
         assert landed.receipt
-        return read_receipt(await self.alive.bus.get_artifact(landed.receipt))
+        return read_receipt(await self.bus.get_artifact(landed.receipt))
 
     def bundle(self, name: str) -> Path:
         """A sealed bundle of a run, from some gatekeeper that has one."""
@@ -351,6 +368,7 @@ class Cluster:
     async def close(self) -> None:
         for member in self.members:
             await member.close()
+        await self.bus.close()
 
 
 class DiedError(Exception):
@@ -368,7 +386,7 @@ async def open_cluster(
     log = path / "logs" / MAIN
     log.parent.mkdir(parents=True)
     log.touch()  # git appends to a log that is there
-    cluster = Cluster(connect, folder, source, target, policy)
+    cluster = Cluster(connect, await connect("tester"), folder, source, target, policy)
     try:
         for _ in range(members):
             await cluster.add()
