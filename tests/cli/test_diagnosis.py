@@ -121,7 +121,7 @@ async def serving(stack: contextlib.AsyncExitStack, server: NatsServer, identity
 
 
 async def test_doctor_says_so_where_an_identity_may_not_ask(tmp_path: Path) -> None:
-    assert "told to an operator only" in await ask(tmp_path, 50 * MIB, "publisher")
+    assert "only an operator may read" in await ask(tmp_path, 50 * MIB, "publisher")
 
 
 async def test_doctor_reports_a_process_that_cannot_store_bundles(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def test_sections_are_shown_line_by_line_and_say_what_is_left_out() -> None:
         ContextSection(selector="diff", text="+a", characters=90_000, cut=True),
     )
     found = RunContext(run_id="run-0123456789", seq=4, status="RUNNING", state="S3", attempt=1, sections=sections)
-    assert list(context_lines(found)) == ["summary", "one", "two\\x1b[2J\\u202e", "diff (cut: --full tells more)", "+a"]
+    assert list(context_lines(found)) == ["summary", "one", "two\\x1b[2J\\u202e", "diff (cut: --full prints all)", "+a"]
 
 
 def test_a_run_or_a_repository_is_named_and_not_both(gatewright: Command) -> None:

@@ -164,7 +164,7 @@ def test_what_is_shown_is_printable_and_ends_with_what_is_said() -> None:
     ordered = read_order(order(request, "reject", comment=HOSTILE), "ana", before(request))
     lines = told_before_signing(ordered, "key")
     assert all(line.isprintable() or not line for line in lines)
-    assert lines[-4] == f"ana says REJECT to {request.request_id}"
+    assert lines[-4] == f"ana answers REJECT to {request.request_id}"
 
 
 @pytest.mark.parametrize(("typed", "agreed"), [(b"approve\n", True), (b"\n", False), (b"yes\n", False), (b"reject\n", False)])
@@ -228,5 +228,5 @@ def test_handing_on_is_signed_for_the_person_who_was_named_and_shown_as_that(key
     decision = codec.decode(told["document"].encode(), ApprovalDecision)
     said = (decision.request_sha256, decision.verdict, decision.delegate_to, decision.phrase)
     assert (status, said) == (200, (request_digest(request), "delegate", "ben", ""))
-    assert "ana says DELEGATE to" in agent.person.shown[0]
+    assert "ana answers DELEGATE to" in agent.person.shown[0]
     assert "handed to   ben" in agent.person.shown[0]

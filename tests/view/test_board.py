@@ -164,7 +164,7 @@ def test_a_run_whose_tasks_no_process_claims_is_silent_at_once() -> None:
     board = advance_board(Board(), interleaved([make_run(1, "open"), make_run(2)]))
     found = needs_of(board, (), START, {run_id_of(1): "2026-01-02T03:04:09.000Z", run_id_of(2): "2026-01-02T03:04:09.000Z"})
     assert [(need.run_id, need.since) for need in found] == [(run_id_of(1), "2026-01-02T03:04:09.000Z")]
-    assert "no process says" in found[0].why
+    assert "no process claims" in found[0].why
 
 
 def test_texts_of_a_line_are_bounded() -> None:

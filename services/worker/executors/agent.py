@@ -224,7 +224,7 @@ class AgentExecutor:
             return ExecutionResult(failure=ExecutionFailure("no_change", words), environment=seen)
         if state is not None:
             job.kept[AGENT_SESSION] = state
-        summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} says: {_agent_words(end.text) or end.how}"
+        summary = f"{work.agent.entry.name} {work.agent.version} with {work.model} reports: {_agent_words(end.text) or end.how}"
         if stood_in:
             summary += f" ({stood_in})"
         return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked, left_out=left_out)
@@ -383,7 +383,7 @@ def _failure_of(
     if failure is not None and failure.code == "agent_failed" and not box.session.stopped:
         failure = replace(failure, message=f"{failure.message}{_exit(box.session.exit_code)}")
     if end is not None and end.how in {"failed", "interrupted"} and failure is None:
-        failure = ExecutionFailure("agent_failed", _agent_words(record.last_problem or end.text) or "it did not say why")
+        failure = ExecutionFailure("agent_failed", _agent_words(record.last_problem or end.text) or "it gave no reason")
     return failure
 
 
@@ -403,7 +403,7 @@ def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> Ex
         said = _agent_words(end.text) or "the agent gave up after what it asked for was refused"
         why = REFUSED_COMMANDS.get(shell, "")
         return ExecutionFailure("agent_declined", f"{said}; {why}" if why else said)
-    return ExecutionFailure("no_change", f"the agent says that it is done, and changed nothing: {_agent_words(end.text)}")
+    return ExecutionFailure("no_change", f"the agent reports that it is done, and changed nothing: {_agent_words(end.text)}")
 
 
 def _told(record: AgentRecord, live: TellLive) -> Tell:

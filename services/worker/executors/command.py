@@ -115,5 +115,5 @@ def _failure(completed: Completed, limits: SandboxLimits, missing: str | None) -
 
 def _last_line(completed: Completed) -> str:
     lines = [line for line in (completed.stderr or completed.stdout).decode("utf-8", "replace").splitlines() if line.strip()]
-    text = redact_text(lines[-1].strip())[:_QUOTED] if lines else "it said nothing"
+    text = redact_text(lines[-1].strip())[:_QUOTED] if lines else "it printed nothing"
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -87,7 +87,7 @@ def _body(lines: Sequence[str], at: int, number: int, delimiter: str, *, tabs: b
         if text == end:
             return tuple(body)
         body.append(text)
-    raise ExtractionError(f"line {number}: the heredoc never comes to its {end!r}")
+    raise ExtractionError(f"line {number}: the heredoc never reaches its end {end!r}")
 
 
 def _bare(word: str) -> str:

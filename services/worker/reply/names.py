@@ -167,7 +167,7 @@ def _refuse_edit(line: str, language: str) -> None:
         return
     paths = [span for each in _SPAN.findall(line) if _is_pathlike(span := each.strip("`"))]
     if paths and (_EDITING.is_in(_SPAN.without(line)) or _CHANGES.fullmatch(_last_sentence(line)) is not None):
-        raise ExtractionError(f"{line!r} does not say that the block is one whole file; write: Update file `{paths[0]}`:")
+        raise ExtractionError(f"{line!r} does not state that the block is one whole file; write: Update file `{paths[0]}`:")
 
 
 def _is_pathlike(text: str) -> bool:

@@ -93,7 +93,7 @@ def _approval_needs(row: BoardRow) -> Iterator[Need]:
 
 def _silent(row: BoardRow, unclaimed_since: str) -> Need:
     has = ", ".join(f"{task.role} ({task.pool})" for task in row.in_hand)
-    heard = "no process says that it is at it" if unclaimed_since else "no event for longer than its tasks may take"
+    heard = "no process claims it" if unclaimed_since else "no event for longer than its tasks may take"
     why = f"{heard}; given out to {has}" if has else "no event, and no task is given out"
     return Need(
         key=f"silent:{row.run_id}",

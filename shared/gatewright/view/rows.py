@@ -229,10 +229,10 @@ def _change_size(run: Run) -> str:
 def _maker(run: Run) -> str:
     ordered = run.contract or run.request
     if ordered is None:
-        return "not said"
+        return "not named"
     if ordered.candidates:
         return "several"
-    return ordered.executor.kind if ordered.executor is not None else "not said"
+    return ordered.executor.kind if ordered.executor is not None else "not named"
 
 
 def _waiting_since(followed: FollowedRun, stage: RunStage, asks: tuple[ApprovalRequest, ...]) -> str:

@@ -195,7 +195,7 @@ def _documents(lines: Any) -> Iterator[dict[str, Any]]:
         whole = "admitted" in document
         yield document
     if not whole:
-        raise UnavailableError("the probe ended before it was done; what it said stands above")
+        raise UnavailableError("the probe ended too early; its output is above")
 
 
 def _error(document: dict[str, Any]) -> GatewrightError:

@@ -119,7 +119,7 @@ async def stoppable_round(given: Sequence[str], watch: RoundWatch, stop: asyncio
     try:
         return await playing
     except asyncio.CancelledError:
-        raise GitError("the round was told to end", code=_STOPPED) from None
+        raise GitError("the round was stopped", code=_STOPPED) from None
 
 
 def branch_round(given: Sequence[str], watch: RoundWatch, *, yes: bool) -> RoundOutcome:

@@ -95,7 +95,7 @@ def trust(given: Sequence[str], place: CommandContext | None = None) -> tuple[Tr
             return tuple(_home_keys(place or find_place()))
         return tuple(_named_keys(word, place) for word in given)
     except ConfigurationError as error:
-        hint = "" if given else "; say whom you trust: --key FILE"
+        hint = "" if given else "; name the key that you trust: --key FILE"
         raise MalformedError(f"{error.message}{hint}", code=error.reason) from error
 
 

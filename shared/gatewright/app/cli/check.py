@@ -41,7 +41,7 @@ With --patch and --repo, the rules about the change apply too. Exit code 1 means
 
     gatewright policy explain contract.json --patch fix.diff --repo .
 """
-_PROVED = "its tests are told one by one, a planted one has to fail, none of the baseline's may be lost"
+_PROVED = "its tests are reported one by one, a planted one must fail, none of the baseline's may be lost"
 
 
 def register(app: typer.Typer) -> None:
@@ -230,7 +230,7 @@ async def _preview_words(argv: tuple[str, ...], tree: TreeFiles | None) -> tuple
     if found is not None:
         return found.name, _PROVED
     if tree is None and may_be_tests(argv):
-        return "", "what it starts can only be told on the repository (--repo)"
+        return "", "what it starts is known only with the repository (--repo)"
     return "", f"unproven: {await why_unproven(argv, tree or NO_FILES)}"
 
 

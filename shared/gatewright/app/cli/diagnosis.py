@@ -88,7 +88,7 @@ def diagnose() -> tuple[Diagnosis, ...]:
         ("key", lambda: _key(place.key), "run `gatewright init`"),
         ("disk", lambda: _disk(place.home), "free some space, or set GATEWRIGHT_HOME to a folder on a local disk"),
         ("stack", lambda: stack_words(place.home), "look at the file that it names"),
-        ("bus", lambda: look_at_bus(place), "see the server's log; docs/deploy.md says what to do about its storage"),
+        ("bus", lambda: look_at_bus(place), "see the server's log; docs/deploy.md explains its storage"),
         (
             "processes",
             lambda: look_at_processes(place),
@@ -133,7 +133,7 @@ def check_python() -> str:
     if bare.returncode:
         said = bare.stderr.decode("utf-8", "replace").strip().splitlines()
         cause = said[-1][:200] if said else f"it ends with {bare.returncode}"
-        words = f"Python {version} at {sys.executable} does not start without variables of this host (LD_LIBRARY_PATH, say)"
+        words = f"Python {version} at {sys.executable} does not start without variables of this host (such as LD_LIBRARY_PATH)"
         raise UnfitError(f"{words}, which commands in the sandbox do not get: {cause}")
     return f"Python {version} at {sys.executable}"
 
@@ -178,7 +178,7 @@ def _sandbox(mode: str) -> str:
     from gatewright.sandbox import make_sandbox
 
     if mode == "none":
-        return "switched off by GATEWRIGHT_SANDBOX=none: commands run as you, and every bundle says so"
+        return "switched off by GATEWRIGHT_SANDBOX=none: commands run as you, and every bundle records that"
     report = asyncio.run(make_sandbox("bubblewrap").probe())
     if not report.available:
         raise UnfitError(report.cause)
@@ -309,7 +309,7 @@ def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,
 
 def _finding_words(found: Offered | None) -> str:
     if found is None:
-        return "the server answers; what its account may keep is told to an operator only"
+        return "the server answers; only an operator may read how much its account may store"
     if found.limit is None:
         return f"the server answers, {_size(found.used)} are stored, its account has no limit"
     return _fits(found.limit, "the server's account gives its streams")

@@ -240,7 +240,7 @@ def verdict_lines(checked: Checked) -> list[str]:
             f"  signed by {signer}" if signed else "  NOT SIGNED: anybody may have written this bundle",
             f"  checked   {', '.join(step.partition(' ')[2] for step in result.checked)}",
             *(f"  approval  {words}" for words in result.approved),
-            "  a bundle alone cannot tell:",
+            "  a bundle alone cannot prove:",
             *(f"    {words}" for words in result.unchecked),
         ]
     lines = [f"✘ {name}: {result.outcome.replace('_', ' ')}"]

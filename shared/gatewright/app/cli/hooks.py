@@ -177,7 +177,7 @@ def install_hooks(hooks: Hooks, contract: str | None, base: str | None, *, force
     from gatewright.evidence.signing.durable_files import put_file
 
     if contract is None and not hooks.contract.exists():
-        raise MalformedError("say which contract holds here: --contract FILE", code="no_active_contract")
+        raise MalformedError("name the contract of this repository: --contract FILE", code="no_active_contract")
     foreign = [name for name in NAMES if hooks.state(name) == "foreign"]
     if foreign and not force:
         raise MalformedError(

@@ -158,7 +158,7 @@ def limit_identity(
 
     said = None if shipped else IdentityLimits(connections, subscriptions, payload)
     if said == IdentityLimits() or (shipped and (connections, subscriptions, payload) != (None, None, None)):
-        raise MalformedError("say one limit or more, or --shipped and none", code="invalid_input")
+        raise MalformedError("give one limit or more, or --shipped alone", code="invalid_input")
     done = _change_servers(partial(identity_changes.limit, name=name, said=said), files.keys, files.config, files.pid)
     _print_outcome("limited", [name], done, json_output=json_output)
 
@@ -253,7 +253,7 @@ def _print_outcome(
     if done.confirmed:
         say("  confirmed  every server accepts and refuses what it should")
     elif not done.told:
-        say("  not told   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
+        say("  not sent   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
     else:
         say("  not asked  set GATEWRIGHT_NATS_URL, then `gatewright identities check`")
     _print_standings(standings or {})
@@ -299,7 +299,7 @@ def write_accounts(wanted: OperatorFiles) -> tuple[JwtIdentities, bool]:
     identities.write_private(wanted.into / OPERATOR_CONFIG, "\n".join(trust_lines(made.trust, wanted.resolver)))
     if wanted.push:
         if place.bus is None:
-            raise UnavailableError("no server to tell: set GATEWRIGHT_NATS_URL", code="no_stack")
+            raise UnavailableError("no server is known: set GATEWRIGHT_NATS_URL", code="no_stack")
         asyncio.run(_push_accounts(place.bus, keys, made, now))
     return made, wanted.push
 

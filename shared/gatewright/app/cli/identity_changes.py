@@ -147,7 +147,7 @@ def _signal_server(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGHUP)
     except OSError as error:
-        raise UnavailableError(f"the NATS server {pid} cannot be told: {error.strerror}", code="bus_unavailable") from error
+        raise UnavailableError(f"the server {pid} cannot be signalled: {error.strerror}", code="bus_unavailable") from error
 
 
 def confirm_identities(servers: Servers, seconds: float = _CONFIRM_SECONDS) -> int:

@@ -178,7 +178,7 @@ def _left_entries(done: Sequence[ItemOutcome[T]], name: Callable[[T], dict[str, 
 def refuse_without_yes(*, yes: bool) -> None:
     """Raise MalformedError without ``yes``: repeated rounds would only print plans."""
     if not yes:
-        raise MalformedError("--every does what the plan says: it goes with --yes", code="invalid_input")
+        raise MalformedError("--every carries out the plan: it needs --yes", code="invalid_input")
 
 
 async def play_rounds(play: Callable[[asyncio.Event], Awaitable[RoundOutcome]], hours: float, rounds: Rounds) -> None:
@@ -246,7 +246,7 @@ class ExpiryProcess:
         self.stop = asyncio.Event()
         #: Address of its HTTP endpoint, once it serves.
         self.port = OFF
-        self._missing = {"round": "none has come to its end yet"}
+        self._missing = {"round": "none has ended yet"}
 
     async def run(self, host: str, port: int) -> None:
         """Run until SIGTERM or SIGINT. A round that has begun is finished first.

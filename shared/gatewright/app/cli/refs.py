@@ -82,7 +82,7 @@ def tidy_refs(
 
     if expired:
         if force or run:
-            raise MalformedError("--expired goes by policy: name no run, and no --force", code="invalid_input")
+            raise MalformedError("--expired uses the policy: give no run and no --force", code="invalid_input")
         _tidy_expired(repo or (), every, yes=yes, json_output=json_output)
     refuse_remote(repo or ())
     if every is not None or len(repo or ()) > 1:

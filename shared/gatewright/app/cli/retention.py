@@ -148,7 +148,7 @@ def hold(
             say(printable(line))
         return
     if not (reason or "").strip():
-        raise MalformedError("say why: --reason TEXT", code="invalid_input")
+        raise MalformedError("give a reason: --reason TEXT", code="invalid_input")
     act = change_hold(run, "release" if release else "place", reason or "")
     if json_output:
         emit(act)

@@ -104,5 +104,5 @@ def memory_lines(memory: CanonicalMemory) -> Iterator[str]:
 def context_lines(found: RunContext) -> Iterator[str]:
     """Format every section as received: a block of data with its line ends, all else made printable."""
     for section in found.sections:
-        yield f"{section.selector}{' (cut: --full tells more)' if section.cut else ''}"
+        yield f"{section.selector}{' (cut: --full prints all)' if section.cut else ''}"
         yield from (printable(line) for line in section.text.split("\n"))

@@ -128,7 +128,7 @@ def recognise_schema(data: bytes) -> str:
     try:
         return submittable_schema(data)
     except MalformedError as error:
-        raise MalformedError("no schema is told by the fields of this document: name it with --schema") from error
+        raise MalformedError("the fields of this document fit no schema: name one with --schema") from error
 
 
 def _fields(data: bytes) -> frozenset[str]:

@@ -327,7 +327,7 @@ def status_lines(status: RunStatus) -> list[str]:
     lines.append(f"  publisher  {printable(status.publisher)}")
     if status.silent_since is not None and status.status == "RUNNING":
         lines.append(
-            f"  silent since {printable(status.silent_since)}: no process says that it is at it; is there one for what is "
+            f"  silent since {printable(status.silent_since)}: no process claims it; is there one for what is "
             "RUNNING below, and does it still move? A run that is silent for long can be ended with `gatewright abort`"
         )
     lines += [f"  {task.role:<10} {task.status}{_claim_words(task)}" for task in status.tasks if task.status == "RUNNING"]
@@ -350,7 +350,7 @@ def _claim_words(task: TaskStanding) -> str:
     words = []
     if task.claimed_at is not None:
         doing = f"{task.phase or 'working'}" + (f", last {task.activity}" if task.activity else "")
-        doing += f", says process {task.process}" if task.process else ""
+        doing += f", claimed by process {task.process}" if task.process else ""
         words.append(f"claimed {printable(task.claimed_at)} ({doing})")
     if task.silent_since is not None:
         words.append(f"silent since {printable(task.silent_since)}")

@@ -213,7 +213,7 @@ def server_file(wanted: ServerFile) -> str:
     from gatewright.bus.server_config import ServerConfig, accounts, render
 
     if wanted.store is None:
-        raise MalformedError("say with --store where the server keeps its streams", code="invalid_input")
+        raise MalformedError("name the storage folder of the server with --store", code="invalid_input")
     keys = wanted.keys or bus_keys(find_place().home)
     config = ServerConfig(
         store=wanted.store,

@@ -48,10 +48,10 @@ def work_document(kind: str, folder: Path) -> Document:
         MalformedError: the kind is unknown, the events describe no run, or the run has no such document.
     """
     if kind not in KINDS:
-        raise MalformedError(f"a run cannot be told as {kind!r}; only as {', '.join(KINDS)}", code="invalid_input")
+        raise MalformedError(f"a run cannot be printed as {kind!r}, only as {', '.join(KINDS)}", code="invalid_input")
     account = read_account(folder)
     if account.run is None:
-        raise MalformedError(f"{folder} tells no run: {account.trouble}", code="run_unknown")
+        raise MalformedError(f"{folder} records no run: {account.trouble}", code="run_unknown")
     if runs_named(folder) - {account.run.run_id}:
         raise MalformedError(
             f"{folder} holds the events of {account.run.run_id}, not of the run it is called by", code="other_run"

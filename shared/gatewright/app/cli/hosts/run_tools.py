@@ -183,7 +183,7 @@ class FollowingTools:
     async def wait_for_run(
         self, run_id: RunName, seconds: Annotated[int, Field(ge=1, le=LONGEST_WAIT)] = 30, detail: Detail = "compact"
     ) -> CallToolResult:
-        """Wait until a run has ended and is sealed, or for `seconds`, and say how it stands. Ask again where it goes on."""
+        """Wait until a run has ended and is sealed, or for `seconds`, and return its state. Call again while it is open."""
         async with self.access.client() as client:
             with contextlib.suppress(UnavailableError):
                 await client.ended((await client.get(run_id)).run_id, timeout=float(seconds))

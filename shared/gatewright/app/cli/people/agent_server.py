@@ -170,7 +170,7 @@ def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
         "what is signed, with " + printable(key) + ":",
         printable(codec.encode(decision).decode()),
         "",
-        printable(f"{decision.person} says {decision.verdict.upper()} to {decision.request_id}"),
+        printable(f"{decision.person} answers {decision.verdict.upper()} to {decision.request_id}"),
         *([printable(f"handed to   {decision.delegate_to}")] if decision.delegate_to is not None else []),
         printable(f"risk        {ordered.request.risk}"),
         printable(f"comment     {decision.comment or 'none'}"),
@@ -243,7 +243,7 @@ class SigningAgent:
             lines = told_before_signing(ordered, f"{self.key} ({self._fingerprint})")
             if not await self._ask_person(request, lines, ordered.decision.verdict):
                 say("not signed")
-                raise DeniedError("nothing was signed: no was said in the agent's terminal", code="signature_declined")
+                raise DeniedError("nothing was signed: the answer in the agent's terminal was no", code="signature_declined")
             signed = await asyncio.to_thread(sign_decision, ordered.decision, self.key)
             if await request.is_disconnected():
                 raise UnavailableError("the page has gone: nothing was sent", code="unavailable")

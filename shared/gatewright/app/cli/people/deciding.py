@@ -125,7 +125,7 @@ def _decide(names: list[str], answer: Answer, *, json_output: bool) -> None:
         return
     for each in reply.recorded:
         say(printable(f"{each.request_id}: {each.verdict} by {each.person}; the run stands in {each.state}"))
-    note("`gatewright show RUN` says how it goes on")
+    note("`gatewright show RUN` prints what follows")
 
 
 def signed_answers(requests: Sequence[ApprovalStanding], answer: Answer, now: datetime) -> list[SignedDecision]:

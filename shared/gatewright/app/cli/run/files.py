@@ -174,7 +174,7 @@ def read_hidden(given: tuple[str, ...], here: Path, faults: list[Fault]) -> tupl
     for each in given:
         path, equals, file = each.partition("=")
         if not equals or not path or not file:
-            words = f"--hidden-file {each}: say where it is to be shown, and which file it is: PATH=FILE"
+            words = f"--hidden-file {each}: name its path and its file: PATH=FILE"
             faults.append(Fault(_ARTIFACTS, "path_unusable", words))
             continue
         path = os.path.normpath(path)

@@ -253,15 +253,15 @@ def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunR
 def _missing(options: RunOptions) -> list[Fault]:
     faults = []
     if not (options.request.strip() or options.head):
-        faults.append(Fault("/request", "missing", 'say what is to be done: gatewright run "REQUEST" ...'))
+        faults.append(Fault("/request", "missing", 'describe the change: gatewright run "REQUEST" ...'))
     if not (options.allow or options.allow_tests):
-        faults.append(Fault("/allowed_paths", "missing", "say which paths may change: --allow PATH (repeatable)"))
+        faults.append(Fault("/allowed_paths", "missing", "name the paths that may change: --allow PATH (repeatable)"))
     if not options.tests:
-        faults.append(Fault("/acceptance_tests", "missing", "say which command proves the change: --test CMD (repeatable)"))
+        faults.append(Fault("/acceptance_tests", "missing", "name a command that proves the change: --test CMD (repeatable)"))
     if not ways_named(options):
         makers = (row(kind.option) for _, kind in asked_first())
         named = ", ".join(f"{each.flag} {(each.metavar or '').partition('|')[0]}" for each in makers)
-        words = f"say how the change is made: {named}, --head BRANCH, or --candidates NAME,NAME"
+        words = f"choose how the change is made: {named}, --head BRANCH, or --candidates NAME,NAME"
         faults.append(Fault("/executor", "missing", words))
     return faults
 
@@ -290,7 +290,7 @@ def _contradictions(options: RunOptions) -> list[Fault]:
     if ways_named(options) > 1:
         faults.append(Fault("/executor", "ambiguous", f"give only one of {MAKER_FLAGS}"))
     if options.fallback and options.model is None and "=" not in (options.candidates or ""):
-        words = "--fallback says what may answer in the place of --model NAME: name a model, or leave it out"
+        words = "--fallback replaces --model NAME when that fails: name a model, or leave it out"
         faults.append(Fault("/executor/fallback", "missing", words))
     if options.interactive and options.agent is None:
         faults.append(Fault("/interactive", "invalid", "--interactive answers what an agent asks: give --agent NAME"))
@@ -299,7 +299,7 @@ def _contradictions(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/repository/target_ref", "missing", words))
     for number, requirement in enumerate(options.requirement):
         if _REQUIREMENT.fullmatch(requirement) is None:
-            words = f"--requirement {requirement}: an id is PROJECT-CATEGORY-NUMBER, PAY-SEC-007 say"
+            words = f"--requirement {requirement}: an id is PROJECT-CATEGORY-NUMBER, such as PAY-SEC-007"
             faults.append(Fault(f"/requirement_ids/{number}", "invalid", words))
     return faults
 
