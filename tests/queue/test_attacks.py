@@ -230,9 +230,10 @@ def test_a_refused_push_holds_the_queue_or_ends_its_entries(code: str, held: str
     world = world_of(A)
     step(world, Test)
     (land,) = world.due()
-    world.done[land.command_id] = e.LandingRefused(number=world.queue.landing, code=code)  # type: ignore[arg-type]
+    refused = e.LandingRefused(number=world.queue.landing, code=code, detail="a hook")  # type: ignore[arg-type]
+    world.done[land.command_id] = refused
     world.deliver(world.carry_out(land))
-    assert world.queue.held == held
+    assert (world.queue.held, world.queue.hold_detail) == (held, "the push was denied: a hook" if held else "")
     assert [left.code for left in departures(world)] == (["target_missing"] if code == "missing" else [])
     world.deliver(e.QueueResumed(by="person"))
     assert order_of(world.run()) == ([A] if code == "denied" else [])

@@ -424,7 +424,7 @@ class MergeQueues:
             if error.reason != "receipt_too_large":
                 raise
             self.log.error("merge_receipt_too_large", queue=queue_id, cause=error.message)  # noqa: TRY400 - the cause is named
-            await self.apply(queue_id, LandingRefused(number=command.position, code="denied"))
+            await self.apply(queue_id, LandingRefused(number=command.position, code="denied", detail=error.message))
             return
         happened = await push_position(mirror, queue, command)
         if not isinstance(happened, Landed):

@@ -45,7 +45,7 @@ async def push_position(mirror: Mirror, queue: Queue, command: Land) -> Landed |
         await push_commit(command.after, queue.branch, command.before, mirror)
     except GitError as error:
         if error.reason in DENIED:
-            return LandingRefused(number=command.position, code="denied")
+            return LandingRefused(number=command.position, code="denied", detail=error.message)
         if error.reason != "landing_conflict":
             raise
         tip = await tip_of(mirror, queue.branch)

@@ -117,7 +117,7 @@ def _follow(draft: QueueDraft, event: e.QueueEvent) -> None:
                 draft.add(e.EntryLeft(run_id=run_id, code="target_missing"))
         case e.LandingRefused(code="approval_void", run_id=run_id):
             draft.add(e.EntryLeft(run_id=run_id, code="approval_void"))
-        case e.LandingRefused():
-            draft.hold("infrastructure", "the remote denied the push")
+        case e.LandingRefused(detail=detail):
+            draft.hold("infrastructure", f"the push was denied: {detail}")
         case e.BaseMoved(descends=False):
             draft.hold("target_rewritten", f"{event.before} is not part of {event.after.commit}")

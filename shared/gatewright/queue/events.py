@@ -388,7 +388,7 @@ def _without_landed(queue: Queue, landed: Iterable[str]) -> dict[str, Queued]:
 class LandingRefused(QueueEvent, frozen=True):
     """Nothing was pushed. A branch that moved gives ``BaseMoved`` instead.
 
-    The branch is ``missing``, the remote ``denied`` the push, or the approvals of ``run_id`` no longer hold
+    The branch is ``missing``, the push was ``denied`` for the reason ``detail``, or the approvals of ``run_id`` no longer hold
     (``approval_void``).
     """
 
@@ -396,6 +396,7 @@ class LandingRefused(QueueEvent, frozen=True):
     number: Positive
     code: Literal["missing", "denied", "approval_void"]
     run_id: str = ""
+    detail: str = ""
 
     def may_follow(self, queue: Queue) -> str:
         if not queue.landing or queue.landing != self.number:
