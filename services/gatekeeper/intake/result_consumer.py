@@ -138,6 +138,8 @@ class ResultConsumer:
         document = answered.document
         if not isinstance(document, TestReport | Error):
             return  # usage counts for runs only
+        if answered.role != "testrunner":
+            raise MalformedError(f"a {answered.role} answers no test of a merge queue", code="unexpected_document")
         check_claimed(self.bus, document.run_id or "", document.task_id or "", message)
         cleaned = (await self._clean(answered)).document
         if self.queues is not None and isinstance(cleaned, TestReport | Error):

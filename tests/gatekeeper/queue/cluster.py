@@ -31,6 +31,7 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
+from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.store import Ledger
 from gatewright.queue.commands import queue_id_of, read_run_id_of_test
@@ -134,6 +135,9 @@ class Cluster:
     #: Called for each part in place of the honest test runner; None: it stays without an answer.
     runner: Callable[[TaskContract, Mapping[str, bytes]], Awaitable[TestReport | None]] | None = None
     started: int = 0
+    #: What contracts name in place of the folder of ``target``, and the credentials for it.
+    url: str = ""
+    access: RepositoryAccess = NO_ACCESS
     mirrors: Mirrors | None = None
     repository_key: str = ""
 
@@ -150,7 +154,7 @@ class Cluster:
         """Add a gatekeeper."""
         self.started += 1
         name = f"gatekeeper-{self.started}"
-        member = _member(name, await self.connect(name), self.folder, self.policy)
+        member = _member(name, await self.connect(name), self.folder, self.policy, self.access)
         self.members.append(member)
         if starts:
             member.start()
@@ -164,7 +168,7 @@ class Cluster:
         baseline = baseline or self.target.head(MAIN)
         contract = make_contract(
             run_id,
-            repository=RepositoryField(url=self.target.url, target_ref=MAIN, landing="queue"),
+            repository=RepositoryField(url=self.url or self.target.url, target_ref=MAIN, landing="queue"),
             rollback=Rollback(strategy="worktree_drop", baseline_ref=baseline),
             allowed_paths=tuple(files),
             acceptance_tests=(AcceptanceTest(name="unit", cmd="true", must_pass=True),),
@@ -435,7 +439,7 @@ def is_red(files: Mapping[str, bytes]) -> bool:
     return any(content.startswith(b"bad") for content in files.values()) or not files.keys() >= set(needed)
 
 
-def _member(name: str, bus: Bus, folder: Path, policy: QueuePolicy) -> Member:
+def _member(name: str, bus: Bus, folder: Path, policy: QueuePolicy, access: RepositoryAccess) -> Member:
     async def has_ended(run_id: str) -> bool:
         run = (await ledger.load(run_id)).run
         return run is None or run.ended
@@ -449,7 +453,7 @@ def _member(name: str, bus: Bus, folder: Path, policy: QueuePolicy) -> Member:
     own = folder / name
     own.mkdir()
     clock, log = SystemClock(), make_logger()
-    ledger, mirrors, artifacts = Ledger(bus), Mirrors(own / "mirrors"), ArtifactCache(bus)
+    ledger, mirrors, artifacts = Ledger(bus), Mirrors(own / "mirrors", access=access), ArtifactCache(bus)
     rules = QueueRules(version="1", queues=(QueueRule(repositories=("*",), branches=("refs/heads/*",), policy=policy),))
     policies = dataclasses.replace(delivered_policies(), queues=rules)
     composer = Composer(ledger, mirrors, artifacts)

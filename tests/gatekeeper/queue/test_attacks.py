@@ -251,6 +251,14 @@ async def test_an_answer_without_the_token_of_its_task_does_not_count(cluster: C
     assert await cluster.ended("one") == {"one": "merge_tests_failed"}
 
 
+async def test_an_answer_on_the_subject_of_another_role_does_not_count(cluster: Cluster) -> None:
+    await cluster.enqueue("one", {"one.txt": b"bad\n"})
+    report, token = await first_part(cluster)
+    green = replace(report, status="PASS", commands=tuple(replace(each, exit_code=0) for each in report.commands))
+    assert (await answer(cluster, green, token, "worker")).settled == ["term"]
+    assert await cluster.ended("one") == {"one": "merge_tests_failed"}
+
+
 FORGED: dict[str, dict[str, object]] = {
     "another tree": {"tree": "1" * 40},
     "no tree": {"tree": None},

@@ -9,10 +9,13 @@ import pytest
 
 from gatewright.contracts import AbortRequest
 from gatewright.evidence.verification.verify import verify
+from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.queue.events import BaseMoved, EntryLeft, QueueHeld, QueueResumed
 from gatewright.run.state import run_id_of
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived
 from tests.gatekeeper.queue.cluster import MAIN, Cluster, Connect, open_cluster
+from tests.git.access.conftest import entry, write_policy
+from tests.git.access.servers import PUSH, READ, git_server, make_certificate
 from tests.git.repositories import MakeRepository
 
 
@@ -123,3 +126,22 @@ async def test_a_branch_that_is_deleted_ends_its_runs(cluster: Cluster) -> None:
     await cluster.until(lambda queue: bool(queue.tests), serves=False)
     cluster.target.git("update-ref", "-d", MAIN)
     assert await cluster.ended("one") == {"one": "target_missing"}
+
+
+async def test_a_queue_lands_on_a_private_repository_of_another_host(
+    connect: Connect, make_repository: MakeRepository, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    certificate = make_certificate(tmp_path_factory.mktemp("authority"))
+    rights = {READ: frozenset({"read"}), PUSH: frozenset({"read", "push"})}
+    async with open_cluster(connect, tmp_path, make_repository(), members=0) as cluster:
+        with git_server(tmp_path, certificate, rights) as server:
+            place = entry(server, tmp_path / "tokens", places=[server.url("")])
+            cluster.access = RepositoryAccess.load(write_policy(tmp_path / "policies", place), "gatekeeper")
+            cluster.url = server.url("target.git")
+            await cluster.add()
+            await cluster.enqueue("one", {"one.txt": b"1\n"})
+            await cluster.enqueue("two", {"two.txt": b"1\n"})
+            assert await cluster.ended("one", "two") == {"one": "landed", "two": "landed"}
+            commits = [(await cluster.receipt(name)).commits()[run_id_of(name)] for name in ("one", "two")]
+            assert cluster.history()[1:] == commits
+            assert server.passwords() == {None, READ, PUSH}
