@@ -156,7 +156,7 @@ async def test_a_publisher_with_a_permitted_lane_overtakes(
 async def test_a_poison_entry_whose_tests_never_answer_holds_the_queue_and_evicts_nothing(
     connect: Connect, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
-    policy = replace(SERIAL, timeouts=Timeouts(report_s=1), hold=HoldConditions(lost_tests=2))
+    policy = replace(SERIAL, timeouts=Timeouts(report_s=5), hold=HoldConditions(lost_tests=2))
     async with open_cluster(connect, tmp_path, make_repository(), policy=policy) as cluster:
 
         async def silent(contract: TaskContract, files: Mapping[str, bytes]) -> TestReport | None:
