@@ -136,13 +136,14 @@ def an_approval_never_widens(world: World) -> None:
         assert all(pairs[path] == pair for path, pair in differences(world, commit).items())
 
 
-#: Modules that show queues, pass on operators' actions and test runners' answers, or judge landings of queues.
+#: Modules that show queues, pass on actions of operators and answers of test runners, keep their artifacts, or judge landings.
 USE_QUEUES = frozenset(
     {
         "services/gatekeeper/intake/exhausted_tasks.py",
         "services/gatekeeper/intake/merge_queries.py",
         "services/gatekeeper/intake/result_consumer.py",
         "services/gatekeeper/run_metrics.py",
+        "shared/gatewright/app/retention/references.py",
         "shared/gatewright/evidence/verification/consistency/queue_receipt.py",
         "shared/gatewright/rules/reports/position.py",
         "shared/gatewright/rules/reports/receipt.py",

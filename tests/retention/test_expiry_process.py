@@ -54,7 +54,7 @@ async def test_a_round_that_fails_is_told_and_the_next_one_is_played() -> None:
     assert shown['gatewright_expiry_left_total{what="run"}'] == 1
     assert shown['gatewright_expiry_left_total{what="round"}'] == 1
     assert shown['gatewright_expiry_last_round_seconds{rounds="bus"}'] == NOW.timestamp()
-    assert b"none has come to its end" in rounds.lacking[0]
+    assert b"none has ended" in rounds.lacking[0]
     assert rounds.lacking[1] == b"ok\n"
     assert b"store_unreachable" in rounds.lacking[2]
     assert b"1 items were left" in rounds.lacking[3]
