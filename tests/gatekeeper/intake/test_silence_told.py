@@ -65,7 +65,7 @@ async def test_silence_is_told_in_the_status_and_in_the_list_and_ends_with_a_cla
     )
     assert [(each.task_id, each.process) for each in listed.runs[0].claimed] == [(task.task_id, "P1")]
     assert any(
-        "claimed 2026-01-01T00:30:01.000Z (working, last command, claimed by process P1)" in line for line in status_lines(status)
+        "claimed 2026-01-01T00:30:01.000Z (working, last command, by process P1)" in line for line in status_lines(status)
     )
 
 

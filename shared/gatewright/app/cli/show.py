@@ -350,7 +350,7 @@ def _claim_words(task: TaskStanding) -> str:
     words = []
     if task.claimed_at is not None:
         doing = f"{task.phase or 'working'}" + (f", last {task.activity}" if task.activity else "")
-        doing += f", claimed by process {task.process}" if task.process else ""
+        doing += f", by process {task.process}" if task.process else ""
         words.append(f"claimed {printable(task.claimed_at)} ({doing})")
     if task.silent_since is not None:
         words.append(f"silent since {printable(task.silent_since)}")
