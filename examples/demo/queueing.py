@@ -84,8 +84,10 @@ class Order:
 ORDERS = (
     Order(
         "rename total() to sum_of()",
-        {name: SHOP[name].replace("total(", "sum_of(") for name in ("prices.py", "test_prices.py")}
-        | {"test_prices.py": SHOP["test_prices.py"].replace("prices.total(", "prices.sum_of(")},
+        {
+            "prices.py": SHOP["prices.py"].replace("total(", "sum_of("),
+            "test_prices.py": SHOP["test_prices.py"].replace("prices.total(", "prices.sum_of("),
+        },
     ),
     Order("sort what is missing", {"stock.py": SHOP["stock.py"].replace("[each", "sorted([each").replace("stock]", "stock])")}),
     Order("strip labels", {"labels.py": SHOP["labels.py"].replace("name.title()", "name.strip().title()")}),

@@ -103,7 +103,7 @@ async def serve(service: Service, settings: Settings) -> None:
             summonses = SummonsService(orchestrator, submissions.limits, service.log, submissions.scanner)
             handlers = {SUBMIT_SUBJECT: submissions.submit, **asked.endpoints(), **summonses.endpoints()}
             people = ApprovalService(orchestrator, follower.index, follower.approvals, service.log, submissions.scanner)
-            doors = _doors(tuple(handlers), _names(orchestrator))
+            doors = _doors(tuple(handlers), _publisher_names(orchestrator))
             doors.append({subject: subject for subject in people.endpoints()})
             agents = AgentQuestionService(orchestrator, service.log, submissions.scanner)
             doors.append({subject: subject for subject in agents.endpoints()})
@@ -112,7 +112,7 @@ async def serve(service: Service, settings: Settings) -> None:
                 merging = MergeQueueService(
                     results.queues, orchestrator, submissions.limits, follower.index, service.log, submissions.scanner
                 )
-                doors.extend(_doors(tuple(merging.questions()), _names(orchestrator)))
+                doors.extend(_doors(tuple(merging.questions()), _publisher_names(orchestrator)))
                 doors.append({subject: subject for subject in merging.actions()})
                 handlers |= {**merging.questions(), **merging.actions()}
             await service.register(
@@ -148,7 +148,7 @@ def _checkpoint(service: Service, settings: Settings) -> Checkpoint | None:
         return None
 
 
-def _names(orchestrator: Orchestrator) -> list[str]:
+def _publisher_names(orchestrator: Orchestrator) -> list[str]:
     return [each.name for each in orchestrator.policies.publishers.publishers]
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from gatewright.bus.port import Bus, Message
 from gatewright.clock import Clock
 from gatewright.contracts import Error, QueueRules, TestReport, codec
-from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.contracts.queue_policy import MOST_REQUEUES, QueuePolicy
 from gatewright.contracts.queue_receipt import QueueReceipt, Tip
 from gatewright.errors import BusError, ConflictError, GatewrightError, MalformedError, UnavailableError
 from gatewright.git.mirror import Mirror
@@ -67,8 +67,6 @@ _PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
 #: Seconds for which a gatekeeper sees to runs that left a queue, beside the look at stalled runs.
 _RECENT: Final = 60.0
-#: Maximum number of earlier rounds that are counted, as many as a policy can allow.
-_MOST_ROUNDS: Final = 100
 #: Maximum bytes of a queued change, as a list of paths and ids.
 _MOST_ENTRY_BYTES: Final = 1 << 20
 
@@ -88,8 +86,8 @@ class _Work:
     known: KnownQueue
     #: Command id -> when to carry it out here.
     attempts: dict[str, _Attempts] = field(default_factory=dict)
-    #: Parts that this process has published, by run id of the test.
-    published: set[tuple[int, int]] = field(default_factory=set)
+    #: Parts that this process has published, by number and runs of the test.
+    parts: dict[tuple[int, tuple[str, ...]], tuple[TestPart, ...]] = field(default_factory=dict)
     #: Monotonic time of the last look at the branch.
     looked: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -387,28 +385,30 @@ class MergeQueues:
         test = queue.test_of(command.number)
         if test is None:
             return
+        key = (command.number, command.runs)
+        if key not in work.parts:
+            parts = await self._parts_of(queue_id, queue, command)
+            if parts is None:
+                return
+            for part in parts:
+                if part.number not in test.parts:
+                    await publish_part(self.bus, part)
+            work.parts = {each: work.parts[each] for each in work.parts if queue.test_of(each[0]) is not None} | {key: parts}
+        parts = work.parts[key]
+        if all(part.number in test.parts for part in parts):
+            await self.apply(queue_id, await self.receipts.conclude(queue, command, parts, test.parts))
+
+    async def _parts_of(self, queue_id: str, queue: Queue, command: Test) -> tuple[TestPart, ...] | None:
+        """Return the parts of a test; None without an entry, whose environment they need."""
         first = next(iter(command.runs), None) or next(iter(queue.entries), None)
         if first is None:
-            return
+            return None
         mirror = await self.composer.bring(queue, command.tree)
         patch = await mirror.diff(queue.base.tree, command.tree) if command.tree != queue.base.tree else b""
         uri = await self.artifacts.put_artifact(patch)
         runs = [await self.composer.run_of(run_id) for run_id in command.runs]
         template = await self.composer.run_of(first)
-        parts = parts_of(queue_id, command, runs, template, queue.base.commit, uri)
-        missing = [part for part in parts if part.number not in test.parts]
-        for part in missing:
-            if (command.number, part.number) not in work.published:
-                await publish_part(self.bus, part)
-                work.published.add((command.number, part.number))
-        if not missing:
-            await self._conclude(queue_id, queue, command, parts, test.parts)
-
-    async def _conclude(
-        self, queue_id: str, queue: Queue, command: Test, parts: tuple[TestPart, ...], reports: Mapping[int, str]
-    ) -> None:
-        concluded = await self.receipts.conclude(queue, command, parts, reports)
-        await self.apply(queue_id, concluded)
+        return parts_of(queue_id, command, runs, template, queue.base.commit, uri)
 
     async def _land(self, queue_id: str, queue: Queue, command: Land) -> None:
         for run_id in command.runs:
@@ -449,8 +449,8 @@ class MergeQueues:
     async def _at_tip(self, queue_id: str, run: Run, tip: Tip, mirror: Mirror) -> None:
         """Create the queue, or move the base of one that is empty to where the branch is now."""
         url, ref = run.accepted.repository_url, _branch_of(run)
-        policy = queue_policy(self.rules, url, ref) or QueuePolicy()
-        await self.apply(queue_id, Create(url, run.accepted.repository_key, ref, tip, queue_policy_sha256(policy)))
+        digest = queue_policy_sha256(self._policy_at(url, ref))
+        await self.apply(queue_id, Create(url, run.accepted.repository_key, ref, tip, digest))
         queue = (await self._work_on(queue_id)).known.queue
         if queue is not None and not queue.entries and queue.base != tip:
             await self.apply(queue_id, await base_moved(mirror, queue, tip))
@@ -464,7 +464,7 @@ class MergeQueues:
             base=base,
             changes=await self.composer.changes_of(run),
             asked=priority_of(run),
-            requeues=await self.composer.queued_before(run, _MOST_ROUNDS),
+            requeues=await self.composer.queued_before(run, MOST_REQUEUES + 1),
         )
 
     async def _ending(self, known: KnownQueue, run: Run) -> QueueOutcome:
@@ -494,8 +494,11 @@ class MergeQueues:
         """Return the policy in force. A queue whose branch has lost its policy continues with the defaults."""
         place = queue if queue is not None else item
         if isinstance(place, Queue | Create):
-            return queue_policy(self.rules, place.repository, place.branch) or QueuePolicy()
+            return self._policy_at(place.repository, place.branch)
         return QueuePolicy()
+
+    def _policy_at(self, url: str, ref: str) -> QueuePolicy:
+        return queue_policy(self.rules, url, ref) or QueuePolicy()
 
     def _background(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gatewright.artifacts import stored_digest
+from gatewright.artifacts import stored_digest, stored_uri
 from gatewright.contracts import PositionReport, QueueReceipt, TestReport, codec
 from gatewright.contracts.queue_receipt import GitObject, ReportPart
 from gatewright.errors import MalformedError
@@ -76,7 +76,7 @@ class ReceiptWriter:
             MalformedError: the receipt is too large (``receipt_too_large``).
         """
         digests = dict.fromkeys(each.report_sha256 for each in receipt.positions if each.report_sha256)
-        stored = [await self.artifacts.get_artifact(f"artifact:sha256:{digest}") for digest in digests]
+        stored = [await self.artifacts.get_artifact(stored_uri(digest)) for digest in digests]
         commits = {receipt.before.commit, *receipt.commits().values()}
         objects: list[GitObject] = []
         while missing := missing_objects(receipt, objects):

@@ -29,6 +29,8 @@ HoldReason = Literal["infrastructure", "target_rewritten", "by_person", "repeate
 Outcome = Literal["passed", "failed", "timed_out", "infrastructure"]
 #: Outcomes of a test. ``passed`` needs a full report. ``infrastructure``: skipped, cancelled or lost.
 
+#: Highest limit of requeues that a policy may set.
+MOST_REQUEUES = 100
 WindowSize = Annotated[int, Meta(ge=1, le=16)]
 
 
@@ -75,7 +77,7 @@ class QueuePolicy(Document, frozen=True):
     """Maximum entries that may land before one that was enqueued earlier."""
     publisher_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
     """Share of the window that one publisher may fill while others wait."""
-    requeues: Annotated[int, Meta(ge=0, le=100)] = 2
+    requeues: Annotated[int, Meta(ge=0, le=MOST_REQUEUES)] = 2
     """Maximum requeues of a change that left."""
     flaky: Literal["retest", "accept_successor"] = "retest"
     """Action when a green position contains a red one: test the red one again, or land the green one."""

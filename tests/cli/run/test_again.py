@@ -27,14 +27,14 @@ def with_request(run: Run, request: RunRequest) -> Run:
 
 def refusal(run: Run) -> str:
     with pytest.raises(MalformedError) as caught:
-        again_request(run, "ana")
+        again_request(run, "ana", ())
     assert caught.value.reason == "invalid_input"
     return caught.value.faults[0].message
 
 
 def test_the_request_is_repeated_with_the_reason_why_it_did_not_land() -> None:
     run = failed()
-    request = again_request(run, "ana")
+    request = again_request(run, "ana", ())
     assert run.request is not None
     earlier = f"An earlier run of this request did not land: {run.run_id} ended with merge_conflict: {CONFLICT}"
     assert request.request == f"{run.request.request}\n\n{earlier}"
@@ -48,8 +48,8 @@ def test_the_request_is_repeated_with_the_reason_why_it_did_not_land() -> None:
 
 def test_a_third_round_names_only_the_second() -> None:
     first = failed()
-    second = with_request(msgspec.structs.replace(first, run_id="run-second00"), again_request(first, "ana"))
-    third = again_request(second, "ana")
+    second = with_request(msgspec.structs.replace(first, run_id="run-second00"), again_request(first, "ana", ()))
+    third = again_request(second, "ana", ())
     assert first.request is not None
     assert third.request.startswith(f"{first.request.request}\n\nAn earlier run of this request did not land: run-second00 ")
     assert third.request.count("An earlier run") == 1
@@ -61,7 +61,7 @@ def test_a_change_for_a_target_starts_from_it(landing: LandingMode, start: str) 
     assert run.request is not None
     repository = Repository(url="/srv/project", target_ref="refs/heads/main", landing=landing)
     old = msgspec.structs.replace(run.request, repository=repository)
-    request = again_request(with_request(run, old), "ana")
+    request = again_request(with_request(run, old), "ana", ())
     assert request.baseline_ref == (start or old.baseline_ref)
 
 
@@ -69,3 +69,11 @@ def test_a_run_that_landed_or_is_open_or_had_a_contract_has_no_round() -> None:
     assert refusal(view_after(Script()).run).endswith("landed")
     assert refusal(msgspec.structs.replace(failed(), state="S2", failure=None)).endswith("has not ended")
     assert "was ordered by a contract" in refusal(view_after(Script(from_contract=True, landing_refused=True)).run)
+
+
+def test_the_people_of_both_rounds_ordered_it() -> None:
+    run = failed()
+    assert run.request is not None
+    old = msgspec.structs.replace(run.request, ordered_by=("ana", "ana@example.org"))
+    request = again_request(with_request(run, old), "ben", ("ben", "ana"))
+    assert request.ordered_by == ("ana", "ana@example.org", "ben")

@@ -157,35 +157,39 @@ def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
     return Prepared(request, (*prepared.attachments, *written))
 
 
-def again_request(run: Run, requested_by: str) -> RunRequest:
+def again_request(run: Run, requested_by: str, ordered_by: tuple[str, ...]) -> RunRequest:
     """Return the request of a new round of ``run``.
 
     It starts from the target where the change was to go there, and else from where the request started. Its words name the
-    reason for which the earlier run did not land, so that an agent can take that into account.
+    reason for which the earlier run did not land, so that an agent can take that into account. The people of both rounds
+    ordered it, and none of them may approve it.
 
     Raises:
         MalformedError: the run landed, is open, or was ordered by a contract (``invalid_input``).
     """
-    words = ""
-    if run.request is None:
-        words = "was ordered by a contract: submit that contract again with a new baseline"
-    elif not run.ended:
-        words = "has not ended"
-    elif run.failure is None:
-        words = "landed"
-    if run.request is None or run.failure is None or words:
-        fault = Fault("/again", "invalid", f"{run.run_id} {words}")
-        raise MalformedError("this cannot be run", faults=(fault,), code="invalid_input")
-    request, repository = run.request, run.request.repository
+    request = run.request
+    if request is None:
+        raise _no_round(run, "was ordered by a contract: submit that contract again with a new baseline")
+    if not run.ended:
+        raise _no_round(run, "has not ended")
+    if run.failure is None:
+        raise _no_round(run, "landed")
+    repository = request.repository
     asked, _, _ = request.request.partition(_EARLIER)
     return msgspec.structs.replace(
         request,
         request=f"{asked}{_EARLIER}{run.run_id} ended with {run.failure.code}: {run.failure.message}",
         baseline_ref=(repository.moves_target and repository.target_ref) or request.baseline_ref,
         requested_by=requested_by,
+        ordered_by=tuple(dict.fromkeys((*request.ordered_by, *ordered_by))),
         again=run.run_id,
         idempotency_key=new_id(),
     )
+
+
+def _no_round(run: Run, words: str) -> MalformedError:
+    fault = Fault("/again", "invalid", f"{run.run_id} {words}")
+    return MalformedError("this cannot be run", faults=(fault,), code="invalid_input")
 
 
 def _programs_not_shown(options: RunOptions, shown: Environments) -> tuple[Fault, ...]:

@@ -36,7 +36,7 @@ from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.cli.terminal import is_interactive
-from gatewright.app.cli.user_git import user_checkout, user_name
+from gatewright.app.cli.user_git import user_checkout, user_name, who_orders
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
@@ -186,7 +186,7 @@ async def _prepare_again(options: RunOptions, wanted: str) -> Prepared:
         raise MalformedError("this cannot be run", faults=(fault,), code="invalid_input")
     async with open_source(wanted) as source:
         view = await source.view(await find_run(source, wanted))
-    return Prepared(again_request(view.run, user_name()), ())
+    return Prepared(again_request(view.run, user_name(), await asyncio.to_thread(who_orders, find_place().here)), ())
 
 
 async def _prepare_host(place: CommandContext, cassette: Path | None) -> None:

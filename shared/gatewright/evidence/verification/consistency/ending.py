@@ -59,12 +59,12 @@ def check_ending(replayed: ReplayedRun) -> Iterator[Contradiction]:
 def _check_landing(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
     run = moment.before
     tree = run.candidate.tree if run.candidate is not None else ""
-    queued = event.mode == "queue"  # its tree follows from the receipt
+    queued = event.mode == "queue"  # what it landed on, and its tree, follow from the receipt
+    judged = tree if queued else event.tree
     if event.tree != tree and not queued:
         words = f"tree {event.tree} landed, and {tree or 'none'} was composed"
         yield moment.contradiction(LANDED, layout.GIT_LANDED, layout.GIT_CANDIDATE, words)
     for path, tested in ((layout.TEST_REPORT, run.tests), (layout.REVIEW_REPORT, run.review)):
-        judged = tree if queued else event.tree
         if tested is None or tested.tree != judged:
             words = f"tree {judged} landed, and the report is about {tested.tree if tested else 'none'}"
             yield moment.contradiction(LANDED, layout.GIT_LANDED, path, words)
@@ -72,8 +72,8 @@ def _check_landing(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
     if repository is None:
         return
     ref = landing_ref(run.run_id, repository)
-    previous = run.accepted.baseline_commit if repository.landing == "target" else None
-    previous = event.previous if queued else previous
+    baseline = run.accepted.baseline_commit if repository.landing == "target" else None
+    previous = event.previous if queued else baseline
     for name, recorded, ordered in (
         ("mode", event.mode, repository.landing),
         ("ref", event.ref, ref),
