@@ -30,6 +30,19 @@ class SharedStacks(LoadFileScheduling):
         shared = folder.endswith("tests/compose") or (folder.endswith("tests/e2e") and name not in OWN_STACKS)
         return folder if shared else f"{folder}/{name}"
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Return the test with which a process ended. It has failed, and is not played again: a test that hangs would end one
+        process after the other, each after the longest time that a test may take.
+        """
+        units = self.assigned_work[node].values()
+        played = next(((unit, test) for unit in units for test, over in unit.items() if not over), None)
+        if played is None:
+            return super().remove_node(node)
+        unit, test = played
+        unit[test] = True
+        super().remove_node(node)
+        return test
+
     def _reschedule(self, node: WorkerController) -> None:
         """Of two processes that came in place of others, the second may still collect: it asks for work when it has done so."""
         if node in self.registered_collections:

@@ -52,3 +52,29 @@ def test_a_process_that_came_in_place_of_another_is_given_work_once_it_has_colle
     scheduling.registered_collections[node] = ["tests/a.py::test_a"]
     scheduling._reschedule(node)
     assert stub.sent == [[0]]
+
+
+def test_a_test_that_ended_its_process_is_not_played_again(scheduling: SharedStacks) -> None:
+    stubs = Node(), Node()
+    ended, other = (cast("WorkerController", stub) for stub in stubs)
+    tests = ["tests/a.py::test_over", "tests/a.py::test_hangs", "tests/a.py::test_next"]
+    for node in (ended, other):
+        scheduling.registered_collections[node] = tests
+        scheduling.assigned_work[node] = {}
+    scheduling.assigned_work[ended] = {"tests/a.py": dict(zip(tests, (True, False, False), strict=True))}
+    assert scheduling.remove_node(ended) == "tests/a.py::test_hangs"
+    assert stubs[1].sent == [[2]]
+    assert scheduling.assigned_work == {other: {"tests/a.py": dict(zip(tests, (True, True, False), strict=True))}}
+
+
+def test_the_last_test_of_a_process_is_named_if_it_ended_it(scheduling: SharedStacks) -> None:
+    node = cast("WorkerController", Node())
+    scheduling.assigned_work[node] = {"tests/a.py": {"tests/a.py::test_hangs": False}}
+    assert scheduling.remove_node(node) == "tests/a.py::test_hangs"
+    assert not scheduling.workqueue
+
+
+def test_a_process_that_has_played_everything_ended_with_no_test(scheduling: SharedStacks) -> None:
+    node = cast("WorkerController", Node())
+    scheduling.assigned_work[node] = {"tests/a.py": {"tests/a.py::test_over": True}}
+    assert scheduling.remove_node(node) is None

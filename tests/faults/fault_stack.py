@@ -46,7 +46,7 @@ class House:
 
     root: Path
     supervisor: Supervisor
-    gatekeepers: list[SupervisedProcess]
+    kept: list[SupervisedProcess]
     homes: tuple[Path, ...]
     bus: JetStreamBus
     client: Client
@@ -60,7 +60,7 @@ class House:
 
     def pids(self, victim: str) -> list[int]:
         """The processes of a role, of ``gatekeeper``, ``gatekeeper-2``, or of ``nats-server``, that live now."""
-        members = [*(member for member in self.supervisor.members), *(kept.member for kept in self.gatekeepers)]
+        members = [*(member for member in self.supervisor.members), *(process.member for process in self.kept)]
         return [member.pid for member in members if member.pid and _is(member.name, victim)]
 
     def kill(self, victim: str, number: signal.Signals = signal.SIGKILL) -> list[int]:
@@ -86,11 +86,19 @@ def _is(name: str, victim: str) -> bool:
 
 @asynccontextmanager
 async def open_house(
-    root: Path, *, gatekeepers: int = 1, own_homes: bool = False, workers: int = 2, points: bool = False, partitions: int = 1
+    root: Path,
+    *,
+    gatekeepers: int = 1,
+    own_homes: bool = False,
+    workers: int = 2,
+    testrunners: int = 1,
+    points: bool = False,
+    partitions: int = 1,
+    policies: Path | None = None,
 ) -> AsyncIterator[House]:
     """A house with everything running. ``points``: the gatekeepers are those of ``crash_points.py``.
 
-    ``partitions``: in how many streams the ledger lies.
+    ``partitions``: in how many streams the ledger lies. ``policies``: a folder in place of the project's own.
     """
     base = {
         "PATH": os.environ["PATH"],
@@ -100,6 +108,7 @@ async def open_house(
         "GATEWRIGHT_ENVIRONMENTS": str(plain_environment()),
         # This checkout, whatever is installed.
         "PYTHONPATH": os.pathsep.join((str(ROOT / "shared"), str(ROOT))),
+        **({"GATEWRIGHT_POLICIES": str(policies)} if policies is not None else {}),
     }
     home = root / "home-1"
     homes = tuple(root / f"home-{number}" if own_homes else home for number in range(1, gatekeepers + 1))
@@ -113,22 +122,25 @@ async def open_house(
     )
     supervisor = Supervisor(options)
     module = "tests.faults.pointed_gatekeeper" if points else "gatewright.services.gatekeeper"
+    modules = {"gatekeeper": module, "testrunner": "gatewright.services.testrunner"}
+    # The stack has one test runner of its own.
+    places = [("gatekeeper", own) for own in homes] + [("testrunner", home)] * (testrunners - 1)
     kept: list[SupervisedProcess] = []
     with warm_interpreter():
-        fork_server = await ForkServer.open([module], base, root / "logs" / "fork-server.log", secrets=home / "secret-rules")
+        programs = list(modules.values())
+        fork_server = await ForkServer.open(programs, base, root / "logs" / "fork-server.log", secrets=home / "secret-rules")
         await supervisor.start()
     try:
-        for number, own in enumerate(homes, 1):
+        for number, (role, own) in enumerate(places, 1):
             environment = {
                 **base,
                 "GATEWRIGHT_NATS_URL": supervisor.address.url,
-                "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(home), "gatekeeper")),
+                "GATEWRIGHT_NATS_SEED": str(seed_file(bus_keys(home), role)),
                 "GATEWRIGHT_HOME": str(own),
-                "GATEWRIGHT_KEY": str(key),
-                FOLDER: str(armed),
+                **({"GATEWRIGHT_KEY": str(key), FOLDER: str(armed)} if role == "gatekeeper" else {}),
             }
-            log = root / "logs" / f"gatekeeper-{number}.log"
-            plan = ProcessPlan(f"gatekeeper-{number}", module, environment, own, log)
+            name = f"{role}-{number}"
+            plan = ProcessPlan(name, modules[role], environment, own, root / "logs" / f"{name}.log")
             process = SupervisedProcess(
                 plan, launch=fork_server.fork, policy=STUBBORN, clock=SystemClock(), on_change=lambda: None
             )

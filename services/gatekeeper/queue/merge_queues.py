@@ -1,8 +1,8 @@
 """The merge queues of all branches: feeds inputs to the model, and carries out the commands that follow from its state.
 
 No process leads. Every gatekeeper follows the stream of the queues, so each has the same state and the same commands. The one
-that appended a step carries its commands out at once. The others wait a few seconds, and then do what is still open. Every
-command may be carried out twice.
+that appended a step carries its commands out at once. The others do what is still open some seconds after the step was stored.
+Every command may be carried out twice.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _TRIES: Final = 50
 #: Seconds between two checks of a queue with entries, and between two checks of its branch.
 _LOOK: Final = 0.5
 _LOOK_AT_BRANCH: Final = 5.0
-#: Seconds until a gatekeeper does what another one should have done, times 1 to 2.
-_TAKEOVER: Final = 4.0
+#: Seconds after a step until other gatekeepers do what follows from it, times 1 to 2.
+_TAKEOVER: Final = 1.5
 #: Seconds until a failed command is tried again: the first pause, doubled each time, and the longest one.
 _PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -195,12 +195,14 @@ class MergeQueues:
                 if not events:
                     if fresh or isinstance(item, Tick):
                         return False
-                    work.known, fresh = await self._store.load(queue_id), True
+                    await self._reload(queue_id)
+                    fresh = True
                     continue
                 try:
                     stored = await self._store.append(known, events)
                 except ConflictError:
-                    work.known, fresh = await self._store.load(queue_id), True
+                    await self._reload(queue_id)
+                    fresh = True
                     continue
                 self.log.info("merge_queue", queue=queue_id, events=[event.event_type for event in events])
                 count_merge_events(self.metrics, known.queue, events, self.clock.now())
@@ -256,18 +258,16 @@ class MergeQueues:
         queue_id = queue_id_in(message)
         work = self._work.setdefault(queue_id, _Work(KnownQueue(queue_id)))
         async with work.turn:  # a message of this process may arrive before the answer to its own append
-            if message.sequence <= work.known.sequence:
-                return
-            self._follow_on(work, message)
+            try:
+                if not work.known.number:  # nothing may be done in an earlier state of the queue: read it to its end
+                    with contextlib.suppress(MalformedError):
+                        await self._reload(queue_id)
+                if message.sequence > work.known.sequence:
+                    self._advance(work, self._store.after(work.known, message), own=False)
+            except MalformedError as error:
+                self.log.error("merge_queue_unreadable", queue=queue_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
 
-    def _follow_on(self, work: _Work, message: Message) -> None:
-        queue_id = work.known.queue_id
-        try:
-            self._advance(work, self._store.after(work.known, message), own=False, stored_at=message.stored_at)
-        except MalformedError as error:
-            self.log.error("merge_queue_unreadable", queue=queue_id, code=error.reason, cause=error.message)  # noqa: TRY400 - the cause is named
-
-    def _advance(self, work: _Work, known: KnownQueue, *, own: bool, stored_at: float | None = None) -> None:
+    def _advance(self, work: _Work, known: KnownQueue, *, own: bool) -> None:
         """Take a later state of a queue, continue the runs that left it, and see to its commands.
 
         Runs that left long ago are found by the look at stalled runs.
@@ -275,13 +275,13 @@ class MergeQueues:
         if known.sequence <= work.known.sequence:
             return
         work.known = known
-        now = self.clock.monotonic()
-        wait = 0.0 if own else _TAKEOVER * _jitter()
+        age = max(0.0, self.clock.now().timestamp() - known.stored_at)
+        wait = 0.0 if own else max(0.0, _TAKEOVER * _jitter() - age)
         if known.queue is not None:
             due = {each.command_id for each in commands(known.queue, self._policy_of(known.queue))}
-            work.attempts = {command_id: work.attempts.get(command_id, _Attempts(now + wait)) for command_id in due}
-        recent = stored_at is None or self.clock.now().timestamp() - stored_at < _RECENT
-        for run_id in known.ended if recent else ():
+            at = self.clock.monotonic() + wait
+            work.attempts = {command_id: work.attempts.get(command_id, _Attempts(at)) for command_id in due}
+        for run_id in known.ended if age < _RECENT else ():
             self._background(self._wake(run_id, wait))
         queues = [each.known.queue for each in self._work.values() if each.known.queue is not None]
         held = sum(queue.held is not None for queue in queues)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
@@ -30,7 +30,8 @@ _REMEMBERED = 512
 class KnownQueue:
     """A queue after the steps of its subject up to ``sequence``; the queue is None before its first event.
 
-    ``endings``: how each ended run left, for the latest ones; a receipt still lacks reports and objects.
+    ``endings``: how each ended run left, for the latest ones; a receipt still lacks reports and objects. ``stored_at``: when
+    the last step was stored, in seconds since 1970.
     """
 
     queue_id: str
@@ -40,6 +41,7 @@ class KnownQueue:
     endings: Mapping[str, QueueReceipt | EntryLeft] = field(default_factory=dict)
     #: Runs that the last step ended.
     ended: tuple[str, ...] = ()
+    stored_at: float = 0.0
 
 
 class QueueStore:
@@ -94,7 +96,7 @@ class QueueStore:
             expected_subject_sequence=known.sequence,
             headers=written_here(),
         )
-        return _advance(known, step, stored.sequence)
+        return _advance(known, step, stored.sequence, self._clock.now().timestamp())
 
     async def follow(self) -> AsyncGenerator[Message, None]:
         """Yield every message of every queue, then the new ones until cancelled."""
@@ -112,7 +114,7 @@ class QueueStore:
         step = read_version(message, lambda: codec.decode(message.data, QueueTransition))
         if (step.queue_id, step.number) != (known.queue_id, known.number + 1):
             raise MalformedError(f"the queue {known.queue_id} has a step that does not follow", code="bad_event")
-        return _advance(known, step, message.sequence)
+        return _advance(known, step, message.sequence, message.stored_at)
 
 
 def queue_id_in(message: Message) -> str:
@@ -120,7 +122,7 @@ def queue_id_in(message: Message) -> str:
     return message.subject.rpartition(".")[2]
 
 
-def _advance(known: KnownQueue, step: QueueTransition, sequence: int) -> KnownQueue:
+def _advance(known: KnownQueue, step: QueueTransition, sequence: int, stored_at: float) -> KnownQueue:
     queue, endings = known.queue, dict(known.endings)
     ended: list[str] = []
     for record in step.events:
@@ -134,7 +136,7 @@ def _advance(known: KnownQueue, step: QueueTransition, sequence: int) -> KnownQu
         queue = evolve(queue, event)
     if len(endings) > _REMEMBERED:
         endings = dict(islice(endings.items(), len(endings) - _REMEMBERED, None))
-    return replace(known, queue=queue, number=step.number, sequence=sequence, endings=endings, ended=tuple(ended))
+    return KnownQueue(known.queue_id, queue, step.number, sequence, endings, tuple(ended), stored_at)
 
 
 def _event_of(record: QueueRecord) -> QueueEvent:
