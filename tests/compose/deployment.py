@@ -62,10 +62,9 @@ class Deployment:
         """`gatewright ...` in a container of its own."""
         return self.do("run", "--rm", "-T", "cli", *words, seconds=seconds, check=False)
 
-    def order(self, project: str, *words: str) -> tuple[int, dict[str, Any]]:
+    def order(self, project: str, *words: str, scope: Sequence[str] = ("--allow", "src")) -> tuple[int, dict[str, Any]]:
         """`gatewright run` on a project, as a person orders it: exit code and result."""
-        where = ("--repo", f"/repositories/{project}", "--allow", "src")
-        done = self.cli("run", "a change", *where, *words, "--json")
+        done = self.cli("run", "a change", "--repo", f"/repositories/{project}", *scope, *words, "--json")
         assert done.stdout, done.stderr
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return done.returncode, result

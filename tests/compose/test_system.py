@@ -73,6 +73,20 @@ def test_a_run_from_a_clean_checkout_ends_in_a_landed_change_and_a_bundle_that_v
     assert json.loads((copied / "manifest.json").read_bytes())["run_id"] == result["run_id"]
 
 
+def test_two_runs_land_on_one_branch_by_its_merge_queue(system: Deployment) -> None:
+    project = system.make_project("queued")
+    git(project, "checkout", "--quiet", "--detach")
+    words = ("--exec", EDIT, "--test", "true", "--land", "queue", "--target-ref", "main")
+    commits = []
+    for path in ("src/a.py", "src/b.py"):
+        code, result = system.order("queued", *words, scope=("--allow", path))
+        assert (code, result["status"]) == (0, "SUCCESS"), result
+        commits.append(result["commit"])
+        checked = system.cli("verify", result["bundle"], "--repo", "/repositories/queued", "--json")
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert git(project, "rev-list", "--first-parent", "--reverse", "main").split()[1:] == commits
+
+
 def test_a_refused_run_is_refused_here_too(system: Deployment) -> None:
     project = system.make_project("refused")
     code, result = system.order("refused", "--exec", "python tools/stray.py", "--test", CHECK)

@@ -16,7 +16,9 @@ from gatewright.services.gatekeeper.decider.inputs import AbortReceived
 from tests.gatekeeper.queue.cluster import MAIN, Cluster, Connect, open_cluster
 from tests.git.access.conftest import entry, write_policy
 from tests.git.access.servers import PUSH, READ, git_server, make_certificate
+from tests.git.access.ssh_servers import open_ssh_server, ssh_entry
 from tests.git.repositories import MakeRepository
+from tests.openssh_account import needs_account
 
 
 @pytest.fixture
@@ -145,3 +147,22 @@ async def test_a_queue_lands_on_a_private_repository_of_another_host(
             commits = [(await cluster.receipt(name)).commits()[run_id_of(name)] for name in ("one", "two")]
             assert cluster.history()[1:] == commits
             assert server.passwords() == {None, READ, PUSH}
+
+
+@needs_account
+async def test_a_remote_over_ssh_is_read_and_pushed_with_its_two_keys(
+    connect: Connect, make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    async with (
+        open_cluster(connect, tmp_path, make_repository(), members=0) as cluster,
+        open_ssh_server(tmp_path, tmp_path) as server,
+    ):
+        place = ssh_entry(server, tmp_path, places=[server.url_of("")])
+        cluster.access = RepositoryAccess.load(write_policy(tmp_path / "policies", place), "gatekeeper")
+        cluster.url = server.url_of("target.git")
+        await cluster.add()
+        await cluster.enqueue("one", {"one.txt": b"1\n"})
+        assert await cluster.ended("one") == {"one": "landed"}
+        assert cluster.history()[1:] == list((await cluster.receipt("one")).commits().values())
+        read, push = server.rights
+        assert set(server.offered) == {read, push}

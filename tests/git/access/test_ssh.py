@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import asyncssh
 import pytest
 
 from gatewright.errors import GitError
@@ -24,6 +21,7 @@ from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.refs import parse_url
 from gatewright.git.remote_run_refs import RemoteRunRefs
 from tests.git.access.conftest import write_policy
+from tests.git.access.ssh_servers import SshServer, make_key, open_ssh_server, ssh_entry
 from tests.git.repositories import Repository
 from tests.openssh_account import needs_account
 
@@ -32,110 +30,14 @@ pytestmark = needs_account
 REF = "refs/heads/gatewright/run-1"
 
 
-@dataclass
-class SshServer:
-    """``rights`` by the public half of a key; ``offered`` are those that clients came with."""
-
-    rights: dict[str, frozenset[str]]
-    known_hosts: Path
-    port: int = 0
-    offered: list[str] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"ssh://git@127.0.0.1:{self.port}/team/shop.git"
-
-
-def make_key(path: Path) -> str:
-    """A private key in ``path``; its public half."""
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    key.write_private_key(path)
-    path.chmod(0o600)
-    return public(key)
-
-
-def public(key: asyncssh.SSHKey) -> str:
-    return key.export_public_key().decode().split()[1]
-
-
-class _Gate(asyncssh.SSHServer):
-    def __init__(self, told: SshServer) -> None:
-        self._told = told
-
-    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        self._connection = conn
-
-    def begin_auth(self, username: str) -> bool:
-        return True
-
-    def public_key_auth_supported(self) -> bool:
-        return True
-
-    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        self._told.offered.append(public(key))
-        self._connection.set_extra_info(rights=self._told.rights.get(public(key), frozenset()))
-        return public(key) in self._told.rights
-
-
-async def _pass_on(source: Any, target: Any) -> None:
-    """The bytes of one end to another, and then the end."""
-    while piece := await source.read(65536):
-        target.write(piece)
-        await target.drain()
-    target.write_eof()
-
-
 @pytest.fixture
 async def ssh_server(tmp_path: Path, remote: Repository) -> AsyncIterator[SshServer]:
-    told = SshServer(
-        {
-            make_key(tmp_path / "read-key"): frozenset({"git-upload-pack"}),
-            make_key(tmp_path / "push-key"): frozenset({"git-upload-pack", "git-receive-pack"}),
-        },
-        tmp_path / "known_hosts",
-    )
-    host_key = asyncssh.generate_private_key("ssh-ed25519")
-
-    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
-        service, path = shlex.split(process.command or "")
-        told.commands.append(service)
-        if service not in process.get_extra_info("rights"):
-            process.stderr.write(b"this key may only read\n")
-            process.exit(1)
-            return
-        argv = ("git", service.removeprefix("git-"), str(tmp_path / "served") + path)
-        pipe = asyncio.subprocess.PIPE
-        git = await asyncio.create_subprocess_exec(*argv, env={"PATH": os.environ["PATH"]}, stdin=pipe, stdout=pipe)
-        assert git.stdin is not None
-        assert git.stdout is not None
-        sending = asyncio.create_task(_pass_on(process.stdin, git.stdin))
-        await _pass_on(git.stdout, process.stdout)
-        sending.cancel()
-        process.exit(await git.wait())
-
-    server = await asyncssh.create_server(
-        lambda: _Gate(told), "127.0.0.1", 0, server_host_keys=[host_key], process_factory=serve, encoding=None
-    )
-    told.port = server.get_port()
-    told.known_hosts.write_text(f"[127.0.0.1]:{told.port} ssh-ed25519 {public(host_key)}\n")
-    yield told
-    server.close()
-    await server.wait_closed()
-
-
-def entry(server: SshServer, folder: Path, **more: Any) -> dict[str, Any]:
-    return {
-        "places": [f"ssh://git@127.0.0.1:{server.port}/team/"],
-        "read": {"key_file": str(folder / "read-key")},
-        "push": {"key_file": str(folder / "push-key")},
-        "known_hosts": str(server.known_hosts),
-        **more,
-    }
+    async with open_ssh_server(tmp_path, tmp_path / "served") as server:
+        yield server
 
 
 async def opened(server: SshServer, folder: Path, role: AccessRole = "gatekeeper", **more: Any) -> Mirror:
-    access = RepositoryAccess.load(write_policy(folder / "policies", entry(server, folder, **more)), role)
+    access = RepositoryAccess.load(write_policy(folder / "policies", ssh_entry(server, folder, **more)), role)
     return await Mirrors(folder / "mirrors", access=access, transfer_seconds=60).open(server.url)
 
 
@@ -233,7 +135,7 @@ async def test_branches_of_runs_are_deleted_with_the_key_that_pushes(
 ) -> None:
     for name in ("run-1", "run-2"):
         remote.git("update-ref", f"refs/heads/gatewright/{name}", remote.head("main"))
-    access = RepositoryAccess.load(write_policy(tmp_path / "policies", entry(ssh_server, tmp_path)), "operator")
+    access = RepositoryAccess.load(write_policy(tmp_path / "policies", ssh_entry(ssh_server, tmp_path)), "operator")
     refs = RemoteRunRefs(tmp_path / "copy.git", parse_url(ssh_server.url, ("ssh",)), access, most=1 << 30)
     first, second = await asyncio.to_thread(refs.found)
     remote.git("update-ref", second.ref, remote.git("commit-tree", "-m", "moved", "main^{tree}").decode().strip())
