@@ -149,6 +149,8 @@ class Orchestrator:
         turn = self._turn(run_id)
         if turn.locked():
             return False  # a step of this run is in progress here
+        if self.gates.queue is not None and self.gates.queue.waits(run_id):
+            return False  # its merge queue wakes it
         async with turn:
             self.ledger.forget(run_id)
             position = await self.ledger.load(run_id)

@@ -97,7 +97,7 @@ async def serve(service: Service, settings: Settings) -> None:
             # In parallel: the first secret scan waits for it, and the process ends if it fails.
             group.create_task(asyncio.to_thread(submissions.scanner.prepare))
             # Also in parallel: a long ledger takes minutes to read, and a submission needs only its own subject.
-            following = group.create_task(_look_after(service, follower))
+            following = group.create_task(_look_after(service, follower, results.queues))
             timing = group.create_task(follower.deadlines.keep(orchestrator, service.stop))
             tending = group.create_task(look_after(room, service.log))
             summonses = SummonsService(orchestrator, submissions.limits, service.log, submissions.scanner)
@@ -162,10 +162,12 @@ def _doors(plain: Sequence[str], publishers: Iterable[str]) -> list[dict[str, st
     return [{f"{each}{ending}": each for each in plain} for ending in (*endings, ".*")]
 
 
-async def _look_after(service: Service, follower: LedgerFollower) -> None:
-    """Read the ledger to its end, then follow it and check for stalled runs, until shutdown."""
+async def _look_after(service: Service, follower: LedgerFollower, queues: MergeQueues | None) -> None:
+    """Read merge queues and ledger to their ends, then follow the ledger and check for stalled runs, until shutdown."""
     while not service.stop.is_set():
         try:
+            if queues is not None:
+                await queues.catch_up()
             await follower.catch_up()
             await follower.settle()
         except UnavailableError as error:

@@ -145,6 +145,10 @@ class MergeQueues:
             else ""
         )
 
+    def waits(self, run_id: str) -> bool:
+        """See ``MergeQueue``."""
+        return any(work.known.queue is not None and run_id in work.known.queue.entries for work in self._work.values())
+
     async def outcome(self, run: Run) -> QueueOutcome:
         """See ``MergeQueue``."""
         queue_id = _queue_id_of(run)
@@ -235,7 +239,7 @@ class MergeQueues:
 
     async def _follow_until(self, stop: asyncio.Event) -> None:
         """Follow the stream until shutdown, or until it cannot be read."""
-        following = asyncio.ensure_future(self._follow())
+        following = asyncio.ensure_future(self._read(follow=True))
         stopping = asyncio.ensure_future(stop.wait())
         try:
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -249,8 +253,16 @@ class MergeQueues:
                 self.log.warning("merge_queues_unavailable", code=error.reason, cause=error.message)
                 await pause_unless(stop, _PAUSE)
 
-    async def _follow(self) -> None:
-        async with contextlib.aclosing(self._store.follow()) as messages:
+    async def catch_up(self) -> None:
+        """Read all queues to their ends.
+
+        Raises:
+            BusError: the stream cannot be read.
+        """
+        await self._read(follow=False)
+
+    async def _read(self, *, follow: bool) -> None:
+        async with contextlib.aclosing(self._store.messages(follow=follow)) as messages:
             async for message in messages:
                 await self._saw(message)
 
@@ -387,6 +399,9 @@ class MergeQueues:
             return
         key = (command.number, command.runs)
         if key not in work.parts:
+            await self._look_at_branch(queue_id, queue)  # a test on an old base would be useless
+            if work.known.queue is not queue:
+                return
             parts = await self._parts_of(queue_id, queue, command)
             if parts is None:
                 return

@@ -98,9 +98,9 @@ class QueueStore:
         )
         return _advance(known, step, stored.sequence, self._clock.now().timestamp())
 
-    async def follow(self) -> AsyncGenerator[Message, None]:
-        """Yield every message of every queue, then the new ones until cancelled."""
-        async with aclosing(self._bus.replay(queue_subject("*"), follow=True)) as messages:
+    async def messages(self, *, follow: bool) -> AsyncGenerator[Message, None]:
+        """Yield every message of every queue; with ``follow`` then the new ones until cancelled."""
+        async with aclosing(self._bus.replay(queue_subject("*"), follow=follow)) as messages:
             async for message in messages:
                 yield message
 

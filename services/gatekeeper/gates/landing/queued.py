@@ -50,6 +50,9 @@ class MergeQueue(Protocol):
             GitError: the repository cannot be read.
         """
 
+    def waits(self, run_id: str) -> bool:
+        """Return whether a run is known to be in its queue, so that nothing is due for the run itself."""
+
     async def outcome(self, run: Run) -> QueueOutcome:
         """Return how a run in state QUEUED stands. A run that is not in its queue is put there.
 
