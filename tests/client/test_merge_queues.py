@@ -7,6 +7,7 @@ from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import MERGE_ACT_SUBJECT
 from gatewright.client import Client
 from gatewright.contracts import MergeAction, MergeActionReply, MergeQueues, MergeQueuesRequest, codec
+from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.queue_policy import QueuePolicy
 from gatewright.contracts.vocabulary import Document
 from gatewright.view.merge_queue import queue_view
@@ -41,6 +42,9 @@ async def test_an_action_names_who_requests_it(bus: MemoryBus) -> None:
     client = Client(bus, requested_by="tests")
     assert await client.merge_act("hold", queue_id=QUEUE_ID, reason="freeze") == view
     await client.merge_act("move", run_id="run-0001", requested_by="ana")
-    first, second = (codec.decode(each, MergeAction) for each in received)
+    signed = SignedDecision(document="{}", signature="signature")
+    await client.merge_act("resume", queue_id=QUEUE_ID, signed=signed)
+    first, second, third = (codec.decode(each, MergeAction) for each in received)
     assert first == MergeAction(action="hold", requested_by="tests", queue_id=QUEUE_ID, reason="freeze")
     assert second == MergeAction(action="move", requested_by="ana", run_id="run-0001")
+    assert third == MergeAction(action="resume", requested_by="tests", queue_id=QUEUE_ID, signed=signed)

@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "merge-show": ("merge", "show", "main"),
     "merge-show-of-several": ("merge", "show"),
     "merge-hold": ("merge", "hold", "main", "--reason", "release freeze"),
+    "merge-hold-without-a-key": ("merge", "hold", "release"),
     "merge-move-unknown": ("merge", "move", "run-unknown"),
     "top-once": ("top", "--once"),
     "submit-of-no-file": ("submit", "request.json"),

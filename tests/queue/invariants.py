@@ -136,7 +136,8 @@ def an_approval_never_widens(world: World) -> None:
         assert all(pairs[path] == pair for path, pair in differences(world, commit).items())
 
 
-#: Modules that show queues, pass on actions of operators and answers of test runners, keep their artifacts, or judge landings.
+#: Modules that show queues, judge and pass on actions of operators, pass on answers of test runners, keep their artifacts, or
+#: judge landings.
 USE_QUEUES = frozenset(
     {
         "services/gatekeeper/intake/exhausted_tasks.py",
@@ -145,6 +146,7 @@ USE_QUEUES = frozenset(
         "services/gatekeeper/run_metrics.py",
         "shared/gatewright/app/retention/references.py",
         "shared/gatewright/evidence/verification/consistency/queue_receipt.py",
+        "shared/gatewright/rules/merge_actions.py",
         "shared/gatewright/rules/reports/position.py",
         "shared/gatewright/rules/reports/receipt.py",
         "shared/gatewright/view/merge_queue.py",

@@ -1,7 +1,8 @@
 """``gw.merge``: publishers list merge queues. ``gw.merge-act``: operators hold, resume and change them.
 
 A publisher sees a queue that has one of its runs. It sees the runs of others only as a count, as far as its rule does not allow
-more. The permissions of the bus restrict actions to operators.
+more. The permissions of the bus restrict actions to operators. Where the policy of a queue names signers, one of them must
+sign the action.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from gatewright.bus.port import Handler, Message, Reply
 from gatewright.bus.topology import MERGE_ACT_SUBJECT, MERGE_SUBJECT
 from gatewright.contracts import MergeAction, MergeActionReply, MergeQueues, MergeQueuesRequest, codec
 from gatewright.contracts.merge_queue import MergeQueueView
+from gatewright.contracts.queue_policy import QueuePolicy
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
 from gatewright.queue import events as e
 from gatewright.queue.inputs import Input, Observed
 from gatewright.queue.state import Queue
+from gatewright.rules.merge_actions import ActionSigner, claimed_signer, judge_action
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.intake import publishers
@@ -41,6 +46,10 @@ class MergeQueuesPort(Protocol):
 
     async def known(self) -> Mapping[str, Queue]:
         """Return the current state of each queue by its id."""
+        ...
+
+    def policy_of(self, queue: Queue) -> QueuePolicy:
+        """Return the policy in force for a queue."""
         ...
 
     async def apply(self, queue_id: str, item: Input) -> bool:
@@ -107,28 +116,41 @@ class MergeQueueService:
 
         1. The action contains no secret, because it is stored permanently.
         2. Exactly one queue fits it.
-        3. The queue permits it now.
+        3. A person signed it whom the policy of the queue names, if it names any.
+        4. The queue permits it now.
 
         Raises:
             MalformedError: ``merge_queue_unknown``, ``merge_entry_unknown``, ``secret_found``.
+            ConfigurationError: the roster cannot be read (``approvers_unusable``).
+            VerificationError, DeniedError: the action is not signed, or not as ``judge_action`` requires.
             DeniedError: ``merge_not_possible``, the state of the queue forbids it.
         """
-        await asyncio.to_thread(check_document, action, self.scanner)  # 1
+        await asyncio.to_thread(check_document, replace(action, signed=None), self.scanner)  # 1
         queue_id, queue = _chosen(action, await self.queues.known())  # 2
-        item = _input(action, queue)
-        if why := item.may_follow(queue):  # 3
+        signer = await self._signer(action, queue_id, queue)  # 3
+        item = _input(action, queue, signer.name)
+        if why := item.may_follow(queue):  # 4
             raise DeniedError(f"cannot {action.action}: {why}", code="merge_not_possible")
         if not await self.queues.apply(queue_id, item):
             raise DeniedError(f"cannot {action.action}: the queue has just changed", code="merge_not_possible")
-        facts = {"run_id": action.run_id, "by": action.requested_by, "reason": action.reason}
+        facts = {"run_id": action.run_id, "by": signer.name, "key": signer.fingerprint, "reason": action.reason}
         self.log.info("merge_queue_changed", queue_id=queue_id, action=action.action, **facts)
         after = (await self.queues.known()).get(queue_id, queue)
         return MergeActionReply(queue=await self._view(queue_id, after))
 
+    async def _signer(self, action: MergeAction, queue_id: str, queue: Queue) -> ActionSigner:
+        signers = self.queues.policy_of(queue).action_signers
+        if action.signed is None:
+            return claimed_signer(action, signers)
+        roster, _ = await asyncio.to_thread(self.orchestrator.policies.people.roster)
+        now = self.orchestrator.clock.now()
+        return await asyncio.to_thread(judge_action, action, action.signed, queue_id, queue, signers, roster, now)
+
     async def _view(self, queue_id: str, queue: Queue) -> MergeQueueView:
         positions = [await self.orchestrator.ledger.get(run_id) for run_id in queue.entries]
         titles = {each.run.run_id: each.run.accepted.user_request for each in positions if each.run is not None}
-        return queue_view(queue_id, queue, titles)
+        signed_actions = bool(self.queues.policy_of(queue).action_signers)
+        return queue_view(queue_id, queue, titles, signed_actions=signed_actions)
 
     def _visible(self, view: MergeQueueView, rule: Publisher) -> frozenset[str]:
         queued = (each.run_id for each in view.entries if each.publisher == rule.name)
@@ -162,16 +184,16 @@ def _chosen(action: MergeAction, known: Mapping[str, Queue]) -> tuple[str, Queue
     return fitting[0]
 
 
-def _input(action: MergeAction, queue: Queue) -> Observed:
-    run_id = action.run_id or ""
+def _input(action: MergeAction, queue: Queue, by: str) -> Observed:
+    run_id, detail, signed = action.run_id or "", action.reason, action.signed
     match action.action:
         case "hold":
-            return e.QueueHeld(reason="by_person", detail=action.reason, by=action.requested_by)
+            return e.QueueHeld(reason="by_person", detail=detail, by=by, signed=signed)
         case "resume":
-            return e.QueueResumed(by=action.requested_by, detail=action.reason)
+            return e.QueueResumed(by=by, detail=detail, signed=signed)
         case "dequeue":
-            return e.EntryLeft(run_id=run_id, code="aborted", by=action.requested_by, detail=action.reason)
+            return e.EntryLeft(run_id=run_id, code="aborted", by=by, detail=detail, signed=signed)
         case "move":
             if action.ahead_of and action.ahead_of not in queue.entries:
                 raise MalformedError(f"{action.ahead_of} is not in this queue", code="merge_entry_unknown")
-            return e.EntryMoved(run_id=run_id, ahead_of=action.ahead_of, by=action.requested_by, detail=action.reason)
+            return e.EntryMoved(run_id=run_id, ahead_of=action.ahead_of, by=by, detail=detail, signed=signed)

@@ -45,7 +45,7 @@ from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
 from gatewright.services.gatekeeper.policies.packs import PACKS_FILE, PolicyPacks
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy
 from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE, Publishers
-from gatewright.services.gatekeeper.policies.queues import QUEUES_FILE
+from gatewright.services.gatekeeper.policies.queues import QUEUES_FILE, check_action_signers
 from gatewright.services.gatekeeper.policies.roles import ROLES_FILE, RoleTable, registry_faults
 from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
 from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
@@ -257,6 +257,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         reader.read_if_present(TRANSFERS_FILE),
     )
     pools, shares, queues = reader.read(POOLS_FILE), reader.read(SHARES_FILE), reader.read(QUEUES_FILE)
+    check_action_signers(str(QUEUES_FILE.path(folder)), queues, people.roster()[0])
     known = {publisher.name for publisher in listed.publishers}
     named_publishers = tuple(publisher.name for publisher in publishers.publishers if publisher.name not in known)
     digests = reader.digests | dict(people.digests) | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}

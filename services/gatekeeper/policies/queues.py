@@ -5,13 +5,32 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from gatewright.contracts import QueueRules, codec
+from gatewright.contracts import ApproverRoster, QueueRules, codec
 from gatewright.contracts.queue_policy import QueuePolicy, QueueRule
+from gatewright.errors import ConfigurationError
 from gatewright.git.access.repository_patterns import EVERYTHING, covers_address, ref_covered
 from gatewright.policy_files import PolicyFile
+from gatewright.rules.gate_evidence import ROSTER
+from gatewright.rules.quorum import names_person
 
 _EVERY_BRANCH: Final = QueueRules(version="1", queues=(QueueRule(repositories=(EVERYTHING,), branches=("refs/heads/*",)),))
 QUEUES_FILE: Final = PolicyFile("queues.json", QueueRules, decode=codec.decode, default=lambda: _EVERY_BRANCH)
+
+
+def check_action_signers(place: str, rules: QueueRules, roster: ApproverRoster) -> None:
+    """Check that each signer of each queue is a person or a group of the roster.
+
+    Args:
+        place: the file, for the message.
+        rules: its content.
+        roster: the roster.
+
+    Raises:
+        ConfigurationError: names the signer.
+    """
+    for name in (name for rule in rules.queues for name in rule.policy.action_signers):
+        if not any(names_person((name,), person) for person in roster.people):
+            raise ConfigurationError(f"{place}: action_signers names {name}, and {ROSTER} has no such person or group")
 
 
 def queue_policy(rules: QueueRules, url: str, ref: str) -> QueuePolicy | None:

@@ -180,6 +180,10 @@ class MergeQueues:
         found = {queue_id: work.known.queue for queue_id, work in self._work.items()}
         return {queue_id: queue for queue_id, queue in found.items() if queue is not None}
 
+    def policy_of(self, queue: Queue) -> QueuePolicy:
+        """Return the policy in force. A queue whose branch has lost its policy continues with the defaults."""
+        return self._policy_at(queue.repository, queue.branch)
+
     async def apply(self, queue_id: str, item: Input) -> bool:
         """Give an input to the model, and store what follows.
 

@@ -49,6 +49,7 @@ from gatewright.contracts import (
     codec,
 )
 from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
+from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
@@ -377,6 +378,7 @@ class Client:
         ahead_of: str = "",
         reason: str = "",
         requested_by: str = "",
+        signed: SignedDecision | None = None,
     ) -> MergeQueueView:
         """Hold or resume a merge queue, take a run out of it, or move a run within it; return the queue. Operators only.
 
@@ -389,10 +391,12 @@ class Client:
             ahead_of: the run that it is moved before; empty for the end.
             reason: for people.
             requested_by: who acts, for the record; default: the name of this client.
+            signed: the same action as a signed ``merge_instruction.v1``, where ``signed_actions`` of the queue's view is true.
 
         Raises:
             MalformedError: ``merge_queue_unknown``, ``merge_entry_unknown``.
-            DeniedError: ``merge_not_possible``, the state of the queue forbids it.
+            DeniedError: ``merge_not_possible``, the state of the queue forbids it; ``merge_action_unsigned``, the policy
+                requires a signature; other codes refuse the signature.
         """
         wanted = {
             "action": action,
@@ -403,6 +407,7 @@ class Client:
             "run_id": run_id,
             "ahead_of": ahead_of,
             "reason": reason,
+            "signed": signed,
         }
         data = codec.encode(_document(wanted, MergeAction))
         answer = await self._bus.request(MERGE_ACT_SUBJECT, data, schema="merge_action.v1", timeout=STATUS_TIMEOUT)

@@ -10,7 +10,13 @@ from gatewright.contracts.activity import (
 )
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.consultation import Blocked
-from gatewright.contracts.merge_queue import MergeAction, MergeActionReply, MergeQueues, MergeQueuesRequest
+from gatewright.contracts.merge_queue import (
+    MergeAction,
+    MergeActionReply,
+    MergeInstruction,
+    MergeQueues,
+    MergeQueuesRequest,
+)
 from gatewright.contracts.people.approvals import (
     ApprovalDecision,
     ApprovalGrant,
@@ -113,6 +119,7 @@ __all__ = [
     "MemoryRequest",
     "MergeAction",
     "MergeActionReply",
+    "MergeInstruction",
     "MergeQueues",
     "MergeQueuesRequest",
     "OrchestratorEvent",

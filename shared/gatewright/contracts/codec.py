@@ -56,6 +56,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "memory_request.v1": contracts.MemoryRequest,
     "merge_action.v1": contracts.MergeAction,
     "merge_action_reply.v1": contracts.MergeActionReply,
+    "merge_instruction.v1": contracts.MergeInstruction,
     "merge_queues.v1": contracts.MergeQueues,
     "merge_queues_request.v1": contracts.MergeQueuesRequest,
     "orchestrator_event.v1": contracts.OrchestratorEvent,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gatewright.contracts.people.approvals import PersonName, SignedDecision
 from gatewright.contracts.vocabulary import (
     END,
     Count,
@@ -24,6 +25,8 @@ PositionState = Literal["composing", "waiting", "testing", "passed", "failed", "
 MergeActionKind = Literal["hold", "resume", "dequeue", "move"]
 QueueId = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{20}}{END}")]
 """Id of the queue of one branch of one repository."""
+_Ahead = Annotated[str, Meta(max_length=64)]
+_Reason = Annotated[str, Meta(max_length=2000)]
 
 
 class MergeQueuesRequest(Document):
@@ -48,7 +51,7 @@ class MergeHold(Document):
     detail: str = ""
     """What happened, for people."""
     by: str = ""
-    """Who held it. A claim; left out for an automatic hold."""
+    """Who held it. A claim, unless the queue requires signatures; left out for an automatic hold."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "detail", "by")
@@ -125,6 +128,10 @@ class MergeQueueView(Document):
     """The last runs that landed or left, the newest first."""
     held: MergeHold | None = None
     """Why it is held; left out while it is not."""
+    actions: Count = 0
+    """Number of operators' actions on it so far. The next signed action has the next number."""
+    signed_actions: bool = False
+    """Whether its policy requires a signature for an operator's action."""
 
 
 class MergeQueues(Document):
@@ -143,7 +150,7 @@ class MergeAction(Document):
     action: MergeActionKind
     """What to do."""
     requested_by: NonEmpty
-    """Who requests it. A claim, for the record."""
+    """Who requests it. A claim, for the record; the signer of a signed action replaces it."""
     queue_id: QueueId | None = None
     """The queue. Not required where repository, branch or run identify it."""
     repository: Annotated[str, Meta(max_length=4096)] = ""
@@ -152,13 +159,42 @@ class MergeAction(Document):
     """The branch that the queue lands on."""
     run_id: RunId | None = None
     """The run to take out, or to move."""
-    ahead_of: Annotated[str, Meta(max_length=64)] = ""
+    ahead_of: _Ahead = ""
     """The run that it is moved before; empty for the end of the queue."""
-    reason: Annotated[str, Meta(max_length=2000)] = ""
+    reason: _Reason = ""
     """The reason, for people. The queue keeps it."""
+    signed: SignedDecision | None = None
+    """The same action as a signed ``merge_instruction.v1``. Required where the policy of the queue names signers."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "repository", "branch", "ahead_of", "reason")
+
+
+class MergeInstruction(Document):
+    """An operator's action on a queue, as a person signs it: the signature covers its canonical JSON.
+
+    It applies once, to one queue. The queue keeps it with its signature.
+    """
+
+    queue_id: QueueId
+    """The queue."""
+    number: Positive
+    """Number of the action in its queue: one more than ``actions`` of the queue's view."""
+    action: MergeActionKind
+    """What to do."""
+    person: PersonName
+    """The person who signs, by their name in the roster."""
+    signed_at: Timestamp
+    """When the person signed, by their own clock."""
+    run_id: RunId | None = None
+    """The run to take out, or to move."""
+    ahead_of: _Ahead = ""
+    """The run that it is moved before; empty for the end of the queue."""
+    reason: _Reason = ""
+    """The reason, for people."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "ahead_of", "reason")
 
 
 class MergeActionReply(Document):

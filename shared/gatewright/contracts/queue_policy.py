@@ -87,6 +87,8 @@ class QueuePolicy(Document, frozen=True):
     """Treat two runs that change one file from the same blob as a conflict."""
     timeouts: Timeouts = Timeouts()
     hold: HoldConditions = HoldConditions()
+    action_signers: tuple[NonEmpty, ...] = ()
+    """People of the roster, or @group, who may act on the queue with their signature; empty: each operator, unsigned."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "publisher_share", "flaky", "text_merges")

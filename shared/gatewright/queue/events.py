@@ -11,6 +11,8 @@ from typing import ClassVar, Literal
 
 from msgspec.structs import replace
 
+from gatewright.contracts import MergeInstruction, codec
+from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.queue_policy import HoldReason, LeaveCode, Outcome
 from gatewright.contracts.queue_receipt import Tip
 from gatewright.contracts.vocabulary import Count, Document, NonEmpty, ObjectId, Positive, RunId, Sha256, Timestamp
@@ -91,7 +93,7 @@ class EntryEnqueued(QueueEvent, frozen=True):
 class EntryMoved(QueueEvent, frozen=True):
     """A person moved an entry: before the run ``ahead_of``, or to the end. Positions that are not landing are formed again.
 
-    ``detail``: the reason of the person.
+    ``detail``: the reason of the person. ``signed``: the action, where it was signed.
     """
 
     event_type: ClassVar[str] = "entry_moved"
@@ -99,8 +101,11 @@ class EntryMoved(QueueEvent, frozen=True):
     ahead_of: str
     by: NonEmpty
     detail: str = ""
+    signed: SignedDecision | None = None
 
     def may_follow(self, queue: Queue) -> str:
+        if why := _why_out_of_turn(queue, self.signed):
+            return why
         if self.run_id not in queue.entries or (self.ahead_of and self.ahead_of not in queue.entries):
             return "one of the entries is not queued"
         landing = queue.is_landing(self.run_id) or queue.is_landing(self.ahead_of)
@@ -110,7 +115,7 @@ class EntryMoved(QueueEvent, frozen=True):
         entries = {run_id: each for run_id, each in queue.entries.items() if run_id != self.run_id}
         order = list(entries)
         order.insert(order.index(self.ahead_of) if self.ahead_of else len(order), self.run_id)
-        moved = replace(queue, entries={run_id: queue.entries[run_id] for run_id in order})
+        moved = replace(queue, entries={run_id: queue.entries[run_id] for run_id in order}, actions=queue.actions + 1)
         return moved.with_line(queue.until(queue.landing))
 
 
@@ -119,7 +124,7 @@ class EntryLeft(QueueEvent, frozen=True):
 
     ``tests``: failed tests of the reason ``tests_failed``. ``against`` and ``paths``: run and paths of ``conflict_with_ahead``;
     the run is empty where the conflict is with another change of the branch. ``by``: the person who removed the entry, for the
-    reason ``detail``.
+    reason ``detail``. ``signed``: the person's action, where it was signed.
     """
 
     event_type: ClassVar[str] = "entry_left"
@@ -130,8 +135,11 @@ class EntryLeft(QueueEvent, frozen=True):
     paths: tuple[str, ...] = ()
     by: str = ""
     detail: str = ""
+    signed: SignedDecision | None = None
 
     def may_follow(self, queue: Queue) -> str:
+        if why := _why_out_of_turn(queue, self.signed):
+            return why
         if self.run_id not in queue.entries:
             return f"{self.run_id} is not queued"
         return f"{self.run_id} is landing" if queue.is_landing(self.run_id) else ""
@@ -147,7 +155,8 @@ class EntryLeft(QueueEvent, frozen=True):
         kept = next((index for index, each in enumerate(queue.line) if self.run_id in each.runs), len(queue.line))
         results = {tree: self._without(result) for tree, result in queue.results.items()}
         reds = queue.red_entries + 1 if self.red else queue.red_entries
-        after = replace(queue, entries=entries, ended=ended, results=results, red_entries=reds)
+        actions = queue.actions + bool(self.by)
+        after = replace(queue, entries=entries, ended=ended, results=results, red_entries=reds, actions=actions)
         return after.with_line(queue.line[:kept])
 
     def _without(self, result: Result) -> Result:
@@ -428,34 +437,46 @@ class BaseMoved(QueueEvent, frozen=True):
 
 
 class QueueHeld(QueueEvent, frozen=True):
-    """Nothing is composed, tested or landed until the queue is resumed. ``by``: the person. ``detail``: what happened."""
+    """Nothing is composed, tested or landed until the queue is resumed.
+
+    ``by``: the person. ``detail``: what happened. ``signed``: the person's action, where it was signed.
+    """
 
     event_type: ClassVar[str] = "queue_held"
     reason: HoldReason
     detail: str = ""
     by: str = ""
+    signed: SignedDecision | None = None
 
     def may_follow(self, queue: Queue) -> str:
-        return "the queue is held already" if queue.held else ""
+        return _why_out_of_turn(queue, self.signed) or ("the queue is held already" if queue.held else "")
 
     def apply(self, queue: Queue) -> Queue:
-        return replace(queue, held=self.reason, hold_detail=self.detail, held_by=self.by)
+        actions = queue.actions + bool(self.by)
+        return replace(queue, held=self.reason, hold_detail=self.detail, held_by=self.by, actions=actions)
 
 
 class QueueResumed(QueueEvent, frozen=True):
-    """A person resumed the queue, for the reason ``detail``. A red base is tested again."""
+    """A person resumed the queue, for the reason ``detail``. A red base is tested again. ``signed``: see ``QueueHeld``."""
 
     event_type: ClassVar[str] = "queue_resumed"
     by: NonEmpty
     detail: str = ""
+    signed: SignedDecision | None = None
 
     def may_follow(self, queue: Queue) -> str:
-        return "" if queue.held else "the queue is not held"
+        return _why_out_of_turn(queue, self.signed) or ("" if queue.held else "the queue is not held")
 
     def apply(self, queue: Queue) -> Queue:
         base = queue.base.tree
         results = {tree: each for tree, each in queue.results.items() if tree != base or each.green}
-        return replace(queue, held=None, hold_detail="", held_by="", lost_tests=0, red_entries=0, results=results)
+        resumed = replace(queue, held=None, hold_detail="", held_by="", actions=queue.actions + 1)
+        return replace(resumed, lost_tests=0, red_entries=0, results=results)
+
+
+def _why_out_of_turn(queue: Queue, signed: SignedDecision | None) -> str:
+    """Return why a signed action does not apply to ``queue`` now; empty for an unsigned one. A replay never applies."""
+    return queue.why_out_of_turn(codec.decode(signed.document.encode(), MergeInstruction).number) if signed is not None else ""
 
 
 class PolicyChanged(QueueEvent, frozen=True):

@@ -121,6 +121,8 @@ class Queue(Struct, frozen=True):
     #: Consecutive lost tests, and consecutive entries that left because of their tests.
     lost_tests: int = 0
     red_entries: int = 0
+    #: Actions of operators so far.
+    actions: int = 0
 
     def position(self, number: int) -> Position | None:
         """Return the position with that number; None unless it is under way."""
@@ -146,6 +148,12 @@ class Queue(Struct, frozen=True):
     def test_of(self, number: int) -> TestRun | None:
         """Return the test with that number; None unless it is under way."""
         return next((each for each in self.tests.values() if each.number == number), None)
+
+    def why_out_of_turn(self, number: int) -> str:
+        """Return why a signed action with that number does not apply; empty when it is the next action of this queue."""
+        if number == self.actions + 1:
+            return ""
+        return f"it was signed as action {number} of the queue, and the next one is action {self.actions + 1}"
 
     def runs_of(self, tree: str) -> frozenset[str]:
         """Return the queued runs in a composed tree of the line; none for the base."""

@@ -176,7 +176,7 @@ _STORES = {
     "stored_bundle_too_large": "check the content of the store: the object exceeds every limit of a bundle",
 }
 _APPROVALS = {
-    "approval_not_canonical": "sign the exact bytes that `gatewright approvals approve` writes",
+    "approval_not_canonical": "sign the canonical JSON of the document, as `gatewright` writes it",
     "approval_unknown": "name a request that `gatewright approvals list` shows",
     "bad_grant": "give paths, risk and classes as in `gatewright approvals grant --help`",
     "bad_time": "give 18:00, 4h, 2d, or a full time with its zone (2026-05-04T18:00+02:00)",

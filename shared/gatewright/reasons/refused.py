@@ -154,7 +154,7 @@ _APPROVALS = {
     "approver_differs": "sign with your own key, under its name in the roster",
     "approver_key_not_valid": "sign with a key that is valid now, or have the operator change the roster",
     "approver_key_revoked": "sign with a key that is not revoked",
-    "approver_not_allowed": "ask a person whom the request names",
+    "approver_not_allowed": "ask a person whom the message names",
     "approver_unknown": "have the operator add your key to policies/approvers.json",
     "batch_high_risk": "decide high risk requests one at a time",
     "batch_not_allowed": "decide it alone: its rule allows no batch",
@@ -169,7 +169,7 @@ _APPROVALS = {
     "passkey_origin_differs": "decide on a page that the roster lists for the passkey, or have the operator add this page",
     "passkey_person_unverified": "use the passkey with finger, face or PIN",
     "signing_time_wrong": "set the clock of the signing device, and sign again",
-    "signature_invalid": "sign exactly the decision with the named key, for the purpose `gatewright-approval-v1`",
+    "signature_invalid": "sign exactly the document that you send with the named key, for its own purpose",
     "too_many_grants": "revoke unused grants, or wait until some expire",
     "too_many_delegations": "decide it yourself: the request has reached its delegation limit",
     "too_many_comments": "approve or reject it",
@@ -192,6 +192,9 @@ _CONSOLE = {
     "signature_declined": "no action needed: the person at the signing agent declined",
 }
 _MERGES = {
+    "merge_action_differs": "repeat the command: it signs exactly the action that it sends",
+    "merge_action_outdated": "read `gatewright merge show`, then repeat the command: another action came first",
+    "merge_action_unsigned": "repeat it with `--as NAME --key FILE` of a person whom the message names",
     "merge_landing": "no action needed: the merge queue is landing the run; revert its commit if you do not want it",
     "merge_not_possible": "correct what the message names; `gatewright merge show` prints the state of the queue",
     "merge_queue_missing": "restart the gatekeeper, and read its log: it runs without merge queues",

@@ -14,12 +14,11 @@ from datetime import datetime, timedelta
 
 from gatewright.contracts import ApprovalGrant, ApproverRoster, GrantRevocation, codec
 from gatewright.contracts.people.approvals import ApprovalRule, AskStage, RosterPerson, SignedDecision
-from gatewright.contracts.people.identities import same_person
 from gatewright.errors import DeniedError, GatewrightError
 from gatewright.git.patches.version_moves import MOVES
 from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, unasked_rules
 from gatewright.rules.people.ownership import is_orderer_unknown, is_own
-from gatewright.rules.people.signers import signer_on
+from gatewright.rules.people.signers import named_signer
 from gatewright.rules.people.signing_times import check_signing_time, read_time
 from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
@@ -58,14 +57,14 @@ def judge_grant(signed: SignedDecision, roster: ApproverRoster, now: datetime) -
     """
     data = signed.document.encode()
     grant = codec.decode(data, ApprovalGrant)
-    person, key_print = _signed_by(signed, codec.encode(grant), GRANT_NAMESPACE, grant.person, roster, now)
+    person, key_print = named_signer(roster, signed, grant, GRANT_NAMESPACE, grant.person, now)
     return JudgedGrant(grant, signed, person, key_print)
 
 
 def judge_revocation(signed: SignedDecision, roster: ApproverRoster, now: datetime) -> GrantRevocation:
     """Check a revocation like ``judge_grant``. Anyone on the roster may revoke, since that only removes an approval."""
     revocation = codec.decode(signed.document.encode(), GrantRevocation)
-    _signed_by(signed, codec.encode(revocation), REVOCATION_NAMESPACE, revocation.person, roster, now)
+    named_signer(roster, signed, revocation, REVOCATION_NAMESPACE, revocation.person, now)
     return revocation
 
 
@@ -238,18 +237,6 @@ def _riskier(run: Run, rule: ApprovalRule, grant: ApprovalGrant) -> str:
         if TIERS.index(signal.tier) > most and not named:
             return f"the change is of {signal.tier} risk: {signal.detail}"
     return ""
-
-
-def _signed_by(
-    signed: SignedDecision, canonical: bytes, namespace: str, named: str, roster: ApproverRoster, now: datetime
-) -> tuple[RosterPerson, str]:
-    data = signed.document.encode()
-    if canonical != data:
-        raise DeniedError("what was signed is not the canonical form of the document", code="approval_not_canonical")
-    person, key_print = signer_on(roster, signed.signature, data, namespace, now)
-    if not same_person(person.name, named):
-        raise DeniedError(f"it names {named}, and the key is that of {person.name}", code="approver_differs")
-    return person, key_print
 
 
 def _time(text: str) -> datetime:

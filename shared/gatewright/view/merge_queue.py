@@ -56,13 +56,14 @@ _STATES: Final[Mapping[PositionState, str]] = {
 }
 
 
-def queue_view(queue_id: str, queue: Queue, titles: Mapping[str, str]) -> MergeQueueView:
+def queue_view(queue_id: str, queue: Queue, titles: Mapping[str, str], *, signed_actions: bool = False) -> MergeQueueView:
     """Return the view of a queue with everything in it.
 
     Args:
         queue_id: id of the queue, 20 hex digits.
         queue: its state.
         titles: run id -> text of its request; a run without one has an empty title.
+        signed_actions: whether its policy requires signed actions.
     """
     numbers = {run_id: each.number for each in queue.line for run_id in each.runs}
     recent = tuple(queue.ended.items())[: -MOST_ENDINGS - 1 : -1]
@@ -91,6 +92,8 @@ def queue_view(queue_id: str, queue: Queue, titles: Mapping[str, str]) -> MergeQ
         ),
         endings=tuple(MergeEnding(run_id=run_id, outcome=outcome) for run_id, outcome in recent),
         held=MergeHold(reason=queue.held, detail=queue.hold_detail, by=queue.held_by) if queue.held else None,
+        actions=queue.actions,
+        signed_actions=signed_actions,
     )
 
 
@@ -156,6 +159,8 @@ def line_drawing(view: MergeQueueView, now: datetime) -> list[str]:
     lines = [fit(printable(f"{view.branch} of {view.repository}"), _COLUMNS), f"queue {view.queue_id}"]
     if view.held is not None:
         lines.append(fit(hold_words(view.held), _COLUMNS))
+    if view.signed_actions:
+        lines.append("actions require a signature")
     lines += ["", f"base {view.base[:12]}"]
     for position in view.positions:
         lines.append(f" ├ position {position.number}: {position_words(position, now)}")

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewright.app.cli.options import JsonOutput, known_runs
 from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.people.signing import As, Key, sign_document, signing_identity
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import fit, printable
 
 if TYPE_CHECKING:
+    from gatewright.app.cli.context import CommandContext
+    from gatewright.client.client import Client
     from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
+    from gatewright.contracts.people.approvals import SignedDecision
 
 merge = typer.Typer(help="Show, hold and change merge queues.", no_args_is_help=True)
 Queue = Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="Queue id or branch (default: the only queue)")]
@@ -59,21 +65,23 @@ def show_queue(queue: Queue = None, *, json_output: JsonOutput = False) -> None:
 
 
 @reported
-def hold(queue: Queue = None, *, reason: Reason = "", json_output: JsonOutput = False) -> None:
+def hold(
+    queue: Queue = None, *, reason: Reason = "", key: Key = None, person: As = "", json_output: JsonOutput = False
+) -> None:
     """Hold a merge queue; tests and pushes in progress finish."""
-    _report(asyncio.run(_act("hold", queue, reason=reason)), json_output=json_output)
+    _report(asyncio.run(_act(QueueOrder("hold", queue, reason=reason, key=key, person=person))), json_output=json_output)
 
 
 @reported
-def resume(queue: Queue = None, *, json_output: JsonOutput = False) -> None:
+def resume(queue: Queue = None, *, key: Key = None, person: As = "", json_output: JsonOutput = False) -> None:
     """Resume a held merge queue."""
-    _report(asyncio.run(_act("resume", queue)), json_output=json_output)
+    _report(asyncio.run(_act(QueueOrder("resume", queue, key=key, person=person))), json_output=json_output)
 
 
 @reported
-def dequeue(run: Run, *, reason: Reason = "", json_output: JsonOutput = False) -> None:
+def dequeue(run: Run, *, reason: Reason = "", key: Key = None, person: As = "", json_output: JsonOutput = False) -> None:
     """Take a run out of its merge queue; it does not land."""
-    _report(asyncio.run(_act("dequeue", None, run, reason=reason)), json_output=json_output)
+    _report(asyncio.run(_act(QueueOrder("dequeue", run=run, reason=reason, key=key, person=person))), json_output=json_output)
 
 
 @reported
@@ -84,10 +92,26 @@ def move(
         str | None, typer.Option(metavar="RUN", help="Run to move it before", show_default="the end of the queue")
     ] = None,
     reason: Reason = "",
+    key: Key = None,
+    person: As = "",
     json_output: JsonOutput = False,
 ) -> None:
     """Move a run within its merge queue."""
-    _report(asyncio.run(_act("move", None, run, ahead_of=ahead_of, reason=reason)), json_output=json_output)
+    order = QueueOrder("move", run=run, ahead_of=ahead_of, reason=reason, key=key, person=person)
+    _report(asyncio.run(_act(order)), json_output=json_output)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOrder:
+    """An action from the options of a command: on the named queue, or on the queue of the run."""
+
+    action: MergeActionKind
+    queue: str | None = None
+    run: str | None = None
+    ahead_of: str | None = None
+    reason: str = ""
+    key: Path | None = None
+    person: str = ""
 
 
 async def _queues(wanted: str | None) -> tuple[MergeQueueView, ...]:
@@ -100,23 +124,49 @@ async def _queues(wanted: str | None) -> tuple[MergeQueueView, ...]:
         return fitting(await client.merge_queues(), wanted)
 
 
-async def _act(
-    action: MergeActionKind, wanted: str | None, run: str | None = None, *, ahead_of: str | None = None, reason: str = ""
-) -> MergeQueueView:
-    """Apply an action to the named queue, or to the queue of the run; return the queue. The server permits operators only."""
+async def _act(order: QueueOrder) -> MergeQueueView:
     from gatewright.app.cli.context import find_place
     from gatewright.app.cli.session import attach_client
-    from gatewright.app.cli.user_git import user_name
 
     place = find_place()
     async with attach_client(place.bus, place.home) as client:
-        queues = await client.merge_queues()
-        run_id = queued_run(queues, run) if run is not None else None
-        ahead = queued_run(queues, ahead_of) if ahead_of is not None else ""
-        queue_id = chosen_queue(fitting(queues, wanted), wanted).queue_id if run is None else None
-        return await client.merge_act(
-            action, queue_id=queue_id, run_id=run_id, ahead_of=ahead, reason=reason, requested_by=user_name()
-        )
+        return await act_on_queue(client, place, order)
+
+
+async def act_on_queue(client: Client, place: CommandContext, order: QueueOrder) -> MergeQueueView:
+    """Apply an action, and return the queue. The server permits operators only.
+
+    The action is signed if the queue requires it, or if the order names a key.
+
+    Raises:
+        ConfigurationError: the key cannot be used (``key_unreadable``).
+        MalformedError, DeniedError, VerificationError: see ``Client.merge_act``.
+    """
+    from gatewright.app.cli.user_git import user_name
+
+    queues = await client.merge_queues()
+    run_id = queued_run(queues, order.run) if order.run is not None else None
+    ahead = queued_run(queues, order.ahead_of) if order.ahead_of is not None else ""
+    holding = tuple(each for each in queues if run_id in {entry.run_id for entry in each.entries})
+    view = chosen_queue(holding if run_id is not None else fitting(queues, order.queue), order.queue)
+    words: dict[str, Any] = {"run_id": run_id, "ahead_of": ahead, "reason": order.reason}
+    person, signed = order.person or user_name(), None
+    if view.signed_actions or order.key is not None:
+        person, signed = await asyncio.to_thread(_signed_action, place, view, order, words)
+    return await client.merge_act(order.action, queue_id=view.queue_id, **words, requested_by=person, signed=signed)
+
+
+def _signed_action(
+    place: CommandContext, view: MergeQueueView, order: QueueOrder, words: dict[str, Any]
+) -> tuple[str, SignedDecision]:
+    """Return the signer, and the action on this queue with the signature. Raises ConfigurationError (``key_unreadable``)."""
+    from gatewright.clock import SystemClock, timestamp
+    from gatewright.rules.merge_actions import ACTION_NAMESPACE, instruction_on
+
+    person, key = signing_identity(place, order.person, order.key)
+    now = timestamp(SystemClock().now())
+    instruction = instruction_on(view, order.action, person=person, signed_at=now, **words)
+    return person, sign_document(instruction, key, ACTION_NAMESPACE)
 
 
 def fitting(queues: Sequence[MergeQueueView], wanted: str | None) -> tuple[MergeQueueView, ...]:

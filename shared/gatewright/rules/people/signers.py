@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from gatewright.contracts import ApproverRoster
+from gatewright.contracts import ApproverRoster, codec
 from gatewright.contracts.people.approvals import RosterKey, RosterPerson, SignedDecision
+from gatewright.contracts.people.identities import same_person
+from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError
 from gatewright.ssh_signatures import fingerprint, page_of, signer_of, verify_ssh
 
@@ -27,6 +29,32 @@ def signer_on(roster: ApproverRoster, signature: str, data: bytes, namespace: st
                 verify_ssh(key.key, namespace, data, signature, key.origins)
                 return person, named
     raise DeniedError(f"the key {named} is not on the roster of approvers", code="approver_unknown")
+
+
+def named_signer(
+    roster: ApproverRoster, signed: SignedDecision, document: Document, namespace: str, named: str, now: datetime
+) -> tuple[RosterPerson, str]:
+    """Return the signer and the fingerprint of the key, as ``signer_on``, of a document that names its signer.
+
+    Args:
+        roster: the roster.
+        signed: the signed document.
+        document: the same document, decoded.
+        namespace: the purpose of the signature.
+        named: the person that the document names.
+        now: the current time.
+
+    Raises:
+        DeniedError: ``approval_not_canonical``, ``approver_differs``, or the key is not on the roster or not valid.
+        VerificationError: see ``signer_on``.
+    """
+    data = signed.document.encode()
+    if codec.encode(document) != data:
+        raise DeniedError("what was signed is not the canonical form of the document", code="approval_not_canonical")
+    person, key_print = signer_on(roster, signed.signature, data, namespace, now)
+    if not same_person(person.name, named):
+        raise DeniedError(f"it names {named}, and the key is that of {person.name}", code="approver_differs")
+    return person, key_print
 
 
 def key_words(key_print: str, signed: SignedDecision) -> str:

@@ -34,6 +34,17 @@ def check_signing_time(text: str, since: str | None, now: datetime) -> datetime:
     return said
 
 
+def check_fresh(text: str, now: datetime) -> None:
+    """Check that a document was signed just now, within the tolerance.
+
+    Raises:
+        DeniedError: ``signing_time_wrong``.
+    """
+    if check_signing_time(text, None, now) < now - CLOCK_TOLERANCE:
+        words = f"it was signed {text}, and its signature applies for {CLOCK_TOLERANCE.seconds // 60} minutes"
+        raise DeniedError(words, code=WRONG)
+
+
 def read_time(text: str) -> datetime | None:
     """Parse a time with a zone; None for anything else."""
     try:
