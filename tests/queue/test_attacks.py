@@ -11,7 +11,7 @@ from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Windo
 from gatewright.contracts.queue_receipt import Change
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose, Land, Test
-from gatewright.queue.inputs import Enqueue, Landed, Tested, Tick
+from gatewright.queue.inputs import Enqueue, Landed, PolicyMissing, Tested, Tick
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, departures, landings
 from tests.queue.world import DIGEST, Truth, World, blob, digest, entry, write
@@ -253,6 +253,25 @@ def test_a_passing_test_of_a_policy_that_is_gone_does_not_count() -> None:
     assert world.deliver(world.carry_out(test)) == ()
     assert order_of(world.run()) == [A]
     assert [each.policy_sha256 for each in world.tests] == [DIGEST, "b" * 64]
+
+
+def test_every_run_leaves_when_no_policy_covers_the_branch() -> None:
+    world = world_of(A, B)
+    first_test(world)
+    assert len(world.deliver(PolicyMissing())) == 2
+    assert {left.run_id: left.code for left in departures(world)} == {A: "policy_changed", B: "policy_changed"}
+    assert world.deliver(PolicyMissing()) == ()
+    assert world.due() == []
+
+
+def test_a_push_under_way_ends_before_its_runs_leave_without_a_policy() -> None:
+    world = world_of(A, policy=replace(POLICY, batch_size=1))
+    step(world, Test)
+    world.enqueue(entry(B))
+    assert [event.event_type for event in world.deliver(PolicyMissing())] == ["entry_left"]
+    assert order_of(world.run()) == [A]
+    assert [left.run_id for left in departures(world)] == [B]
+    check_all(world)
 
 
 def flaky_line(policy: str) -> World:

@@ -53,7 +53,7 @@ def _text(event: EntryLeft, branch: str) -> str:
         case "target_missing":
             return f"the repository has no {branch}"
         case "policy_changed":
-            return "the policy of the merge queue no longer admits it"
+            return f"queues.json no longer has a queue for {branch}"
         case "budget_exceeded":
             return "its budget does not cover another test"
         case "requeue_exhausted":

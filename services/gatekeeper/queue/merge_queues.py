@@ -36,7 +36,7 @@ from gatewright.queue.commands import (
 )
 from gatewright.queue.decide import decide
 from gatewright.queue.events import EntryLeft, LandingRefused, PolicyChanged, PositionComposed, TestPartReported
-from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tick
+from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, PolicyMissing, Tick
 from gatewright.queue.receipt import receipt
 from gatewright.queue.state import Entry, Queue
 from gatewright.rules.landing import landing_ref
@@ -323,9 +323,12 @@ class MergeQueues:
                     await work.changed.wait()
 
     async def _look(self, queue_id: str, work: _Work, queue: Queue) -> None:
-        """Report a changed policy, overdue tests, and a branch that was moved outside the queue."""
-        policy = self._policy_of(queue)
-        if (digest := queue_policy_sha256(policy)) != queue.policy_sha256:
+        """Report a changed or missing policy, overdue tests, and a branch that was moved outside the queue."""
+        policy = queue_policy(self.rules, queue.repository, queue.branch)
+        if policy is None:
+            if not all(queue.is_landing(run_id) for run_id in queue.entries):
+                await self.apply(queue_id, PolicyMissing())
+        elif (digest := queue_policy_sha256(policy)) != queue.policy_sha256:
             await self.apply(queue_id, PolicyChanged(policy_sha256=digest, window=policy.window.start))
         await self.apply(queue_id, Tick())
         now = self.clock.monotonic()
@@ -438,6 +441,8 @@ class MergeQueues:
         if run.queued is None:
             raise MalformedError(f"{run.run_id} was never queued", code="run_unknown")
         ref, url = _branch_of(run), run.accepted.repository_url
+        if not self.has_queue(url, ref):
+            return left_queue(EntryLeft(run_id=run.run_id, code="policy_changed"), ref)
         mirror = await self.composer.mirrors.open(url)
         tip = await tip_of(mirror, ref)
         if tip is None:
@@ -491,7 +496,7 @@ class MergeQueues:
         return work
 
     def _policy_of(self, queue: Queue | None, item: Input | None = None) -> QueuePolicy:
-        """Return the policy in force. A queue whose branch has lost its policy continues with the defaults."""
+        """Return the policy in force. A queue whose branch has lost its policy finishes its push with the defaults."""
         place = queue if queue is not None else item
         if isinstance(place, Queue | Create):
             return self._policy_at(place.repository, place.branch)

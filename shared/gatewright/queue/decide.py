@@ -9,11 +9,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.contracts.queue_policy import LeaveCode, QueuePolicy
 from gatewright.contracts.queue_receipt import Tip
 from gatewright.queue import events as e
 from gatewright.queue.draft import QueueDraft
-from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested, Tick
+from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, PolicyMissing, Tested, Tick
 from gatewright.queue.planning import conflicts_after_landing, place_of
 from gatewright.queue.state import Entry, Queue, runs_in
 
@@ -55,6 +55,8 @@ def _apply_input(draft: QueueDraft, item: Input) -> None:
         case Landed(number, commit):
             if number == queue.landing and commit == _landing_tip(queue).commit:
                 _record_landing(draft)
+        case PolicyMissing():
+            _evict_all(draft, "policy_changed")
         case Tick():
             draft.record_lost_tests()
         case e.BaseMoved(after=after) if queue.landing and after == _landing_tip(queue):
@@ -82,6 +84,12 @@ def _enqueue(draft: QueueDraft, entry: Entry) -> None:
     enqueued = e.EntryEnqueued(entry=entry, ahead_of=place_of(draft.queue, entry, policy))
     if draft.add_legal(enqueued) and entry.requeues > policy.requeues:
         draft.add(e.EntryLeft(run_id=entry.run_id, code="requeue_exhausted"))
+
+
+def _evict_all(draft: QueueDraft, code: LeaveCode) -> None:
+    """Have every entry leave that is not landing."""
+    for run_id in draft.queue.entries:
+        draft.add_legal(e.EntryLeft(run_id=run_id, code=code))
 
 
 def _landing_tip(queue: Queue) -> Tip:
@@ -113,8 +121,7 @@ def _follow(draft: QueueDraft, event: e.QueueEvent) -> None:
     """Add the consequences of an observation. A missing, denied or rewritten branch holds the queue for a person."""
     match event:
         case e.LandingRefused(code="missing"):
-            for run_id in draft.queue.entries:
-                draft.add(e.EntryLeft(run_id=run_id, code="target_missing"))
+            _evict_all(draft, "target_missing")
         case e.LandingRefused(code="approval_void", run_id=run_id):
             draft.add(e.EntryLeft(run_id=run_id, code="approval_void"))
         case e.LandingRefused(detail=detail):

@@ -38,7 +38,7 @@ _RUNS = {
 _MERGES = {
     "merge_budget_exceeded": "raise the budget of the order, then run it again",
     "merge_dequeued": "ask who removed it: `gatewright merge show` names that person; then run it again if you need it",
-    "merge_policy_changed": "compare the order with the queue of its branch in policies/queues.json, then run it again",
+    "merge_policy_changed": "add a queue for the branch to policies/queues.json, or order the run with another --land",
     "merge_requeues_exhausted": "correct why the change left the merge queue, and order the correction as a new run",
     "merge_superseded": "no action needed: a later run replaces this one",
     "merge_tests_timed_out": "correct what makes the tests hang, or raise `timeouts` in policies/queues.json",

@@ -42,7 +42,7 @@ _LEAVES: Final[Mapping[LeaveCode | str, str]] = {
     "aborted": "a person took it out",
     "superseded": "a newer run replaces it",
     "target_missing": "the branch is gone",
-    "policy_changed": "the policy changed",
+    "policy_changed": "the policy has no queue for the branch any more",
     "budget_exceeded": "its budget is used up",
     "requeue_exhausted": "it was queued as often as the policy permits",
 }
