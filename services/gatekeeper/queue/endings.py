@@ -42,7 +42,7 @@ def _text(event: EntryLeft, branch: str) -> str:
             against = f"the change of {event.against}" if event.against else f"a commit on {branch}"
             return f"{_list(event.paths)} was also changed by {against}"
         case "scope_after_merge":
-            return f"on top of {branch} the change is outside its scope"
+            return f"on top of {branch} its commit would change {_list(event.paths)}, outside its scope"
         case "approval_void":
             return "an approval of the change no longer holds"
         case "aborted":

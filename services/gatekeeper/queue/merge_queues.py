@@ -378,10 +378,10 @@ class MergeQueues:
         made = await self.composer.compose(queue.repository, command.onto, command.entries)
         if isinstance(made, ComposedPosition):
             await self.apply(queue_id, PositionComposed(number=command.position, tree=made.tree, commits=made.commits))
-        elif made.paths:
+        elif made.code == "conflict_with_ahead":
             await self.apply(queue_id, ConflictFound(command.position, made.run_id, made.paths))
         else:
-            await self.apply(queue_id, EntryLeft(run_id=made.run_id, code="approval_void"))
+            await self.apply(queue_id, EntryLeft(run_id=made.run_id, code=made.code, paths=made.paths))
 
     async def _test(self, queue_id: str, work: _Work, queue: Queue, command: Test) -> None:
         """Publish the parts that have no answer, or conclude the test when all have one."""

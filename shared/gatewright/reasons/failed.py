@@ -46,7 +46,7 @@ _MERGES = {
 _REPEATED_MERGES = {
     "merge_approval_void": "run it again on the current branch, and have people approve the new change",
     "merge_conflict": "make the change again on the current branch: `gatewright run --again {run}`",
-    "merge_scope": "run it again on the current branch, and allow the paths that the message names",
+    "merge_scope": "no change leads to this: delete the gatekeeper's mirror of the repository, then run it again",
     "merge_tests_failed": "run the tests on the branch with your change, correct it, then `gatewright run --again {run}`",
 }
 _TESTS = {
