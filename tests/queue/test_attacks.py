@@ -274,6 +274,32 @@ def test_a_push_under_way_ends_before_its_runs_leave_without_a_policy() -> None:
     check_all(world)
 
 
+def test_a_run_that_is_repeated_leaves_when_the_new_one_enters() -> None:
+    world = world_of(A, B)
+    first_test(world)
+    world.enqueue(entry(C, write(f"src/{A}.py", "corrected"), requeues=1, repeats=A))
+    (left,) = departures(world)
+    assert (left.run_id, left.code, left.against) == (A, "superseded", C)
+    assert order_of(world.run()) == [B, C]
+    check_all(world)
+
+
+def test_a_run_that_is_landing_is_not_replaced() -> None:
+    world = world_of(A)
+    step(world, Test)
+    world.enqueue(entry(B, repeats=A))
+    assert list(departures(world)) == []
+    assert order_of(world.run()) == [A, B]
+
+
+@pytest.mark.parametrize("forged", [{"publisher": "other"}, {"requeues": 3}, {"repeats": C}, {"repeats": B}])
+def test_an_entry_replaces_no_run_of_another_publisher_and_none_without_entering(forged: dict[str, object]) -> None:
+    world = world_of(A)
+    world.enqueue(entry(B, **{"repeats": A, **forged}))  # type: ignore[arg-type]
+    assert A not in world.queue.ended
+    assert order_of(world.run())[0] == A
+
+
 def flaky_line(policy: str) -> World:
     """Two positions of which the first one fails once, and the second one, which contains it, passes."""
     chosen = replace(POLICY, batch_size=1, flaky=policy)

@@ -49,7 +49,7 @@ def _text(event: EntryLeft, branch: str) -> str:
             reason = f": {event.detail}" if event.detail else ""
             return f"{event.by or 'an operator'} removed it from the merge queue{reason}"
         case "superseded":
-            return "a later run replaces it"
+            return f"{event.against or 'a later run'} replaces it"
         case "target_missing":
             return f"the repository has no {branch}"
         case "policy_changed":

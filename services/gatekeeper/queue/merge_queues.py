@@ -470,6 +470,7 @@ class MergeQueues:
             changes=await self.composer.changes_of(run),
             asked=priority_of(run),
             requeues=await self.composer.queued_before(run, MOST_REQUEUES + 1),
+            repeats=(run.contract.again if run.contract is not None else None) or "",
         )
 
     async def _ending(self, known: KnownQueue, run: Run) -> QueueOutcome:

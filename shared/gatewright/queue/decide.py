@@ -78,12 +78,20 @@ def _create(item: Create, policy: QueuePolicy) -> e.QueueCreated:
 
 
 def _enqueue(draft: QueueDraft, entry: Entry) -> None:
-    """Place an entry in the lane that the policy permits. A publisher cannot raise its own lane."""
+    """Place an entry in the lane that the policy permits. The entry that it repeats leaves.
+
+    A publisher can neither raise its own lane nor replace the run of another one. A run that is landing stays.
+    """
     policy = draft.policy
     entry = replace(entry, lane=policy.lane_of(entry.publisher, entry.asked))
     enqueued = e.EntryEnqueued(entry=entry, ahead_of=place_of(draft.queue, entry, policy))
-    if draft.add_legal(enqueued) and entry.requeues > policy.requeues:
+    if not draft.add_legal(enqueued):
+        return
+    earlier = draft.queue.entries.get(entry.repeats)
+    if entry.requeues > policy.requeues:
         draft.add(e.EntryLeft(run_id=entry.run_id, code="requeue_exhausted"))
+    elif earlier is not None and earlier.entry.publisher == entry.publisher and entry.repeats != entry.run_id:
+        draft.add_legal(e.EntryLeft(run_id=entry.repeats, code="superseded", against=entry.run_id))
 
 
 def _evict_all(draft: QueueDraft, code: LeaveCode) -> None:

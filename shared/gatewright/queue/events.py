@@ -118,8 +118,8 @@ class EntryLeft(QueueEvent, frozen=True):
     """An entry ended without landing. Positions with it, and those behind them, are formed again.
 
     ``tests``: failed tests of the reason ``tests_failed``. ``against`` and ``paths``: run and paths of ``conflict_with_ahead``;
-    the run is empty where the conflict is with another change of the branch. ``scope_after_merge`` has ``paths``, too. ``by``:
-    the person who removed the entry, for the reason ``detail``.
+    the run is empty where the conflict is with another change of the branch. ``scope_after_merge`` has ``paths``, too, and
+    ``superseded`` has the new run in ``against``. ``by``: the person who removed the entry, for the reason ``detail``.
     """
 
     event_type: ClassVar[str] = "entry_left"

@@ -21,6 +21,7 @@ _REMEMBERED_TREES = 256
 class Entry(Document, frozen=True):
     """A run that is to land. ``requeues``: how often its change was queued before, in earlier runs.
 
+    ``repeats``: the run that it repeats, which leaves if it is still queued. Empty for a new order.
     ``asked``: the requested lane. ``lane``: the lane that the policy permits. ``base``: the base that the run was tested on.
     """
 
@@ -32,6 +33,7 @@ class Entry(Document, frozen=True):
     asked: Priority = "normal"
     lane: Priority = "normal"
     requeues: Count = 0
+    repeats: str = ""
 
 
 class Queued(Struct, frozen=True):

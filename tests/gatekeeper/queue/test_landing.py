@@ -122,6 +122,17 @@ async def test_an_aborted_run_leaves_the_queue_and_does_not_land(cluster: Cluste
     assert "one.txt" not in cluster.files()
 
 
+async def test_a_queued_run_that_is_repeated_leaves_and_names_the_new_one(cluster: Cluster) -> None:
+    await cluster.enqueue("ahead", {"ahead.txt": b"1\n"})
+    await cluster.enqueue("old", {"one.txt": b"old\n"})
+    await cluster.enqueue("new", {"one.txt": b"new\n"}, again=run_id_of("old"))
+    assert await cluster.ended("ahead", "old", "new") == {"ahead": "landed", "old": "merge_superseded", "new": "landed"}
+    failure = (await cluster.run(run_id_of("old"))).failure
+    assert failure is not None
+    assert failure.message == f"landing gate: {run_id_of('new')} replaces it"
+    assert cluster.files()["one.txt"] == b"new\n"
+
+
 async def test_a_branch_that_is_deleted_ends_its_runs(cluster: Cluster) -> None:
     cluster.target.git("branch", "other", MAIN)
     await cluster.enqueue("one", {"one.txt": b"1\n"})
