@@ -300,6 +300,31 @@ def test_an_entry_replaces_no_run_of_another_publisher_and_none_without_entering
     assert order_of(world.run())[0] == A
 
 
+def test_a_run_that_is_flaky_for_ever_leaves_after_as_many_tests_as_permitted() -> None:
+    policy = replace(POLICY, batch_size=1, window=Window(start=1, most=1), red_reports=50, tests_of_entry=5)
+    world = world_of(A, B, truth=Truth(flaky={A: 100}), policy=policy).run()
+    (left,) = departures(world)
+    assert (left.run_id, left.code) == (A, "budget_exceeded")
+    assert [test.runs for test in world.tests].count((A,)) == 5
+    assert order_of(world) == [B]
+
+
+def test_tests_for_a_cause_outside_a_run_do_not_count_against_it() -> None:
+    """Lost tests, tests before an outside push, and tests of a red run ahead: the run is green, and lands."""
+    policy = replace(POLICY, tests_of_entry=1, hold=HoldConditions(lost_tests=9))
+    world = world_of(A, B, C, truth=Truth(bad=frozenset({A})), policy=policy)
+    test = first_test(world)
+    world.deliver(Tested(test.number, test.tree, test.policy_sha256, "infrastructure"))
+    assert [each.tests for each in world.queue.entries.values()] == [0, 0, 0]
+    step(world, Test)
+    assert [each.tests for each in world.queue.entries.values()] == [1, 0, 0]
+    world.deliver(world.push(write("outside", "x")))
+    assert [each.tests for each in world.queue.entries.values()] == [0, 0, 0]
+    world.run()
+    assert order_of(world) == [B, C]
+    assert [left.run_id for left in departures(world)] == [A]
+
+
 def flaky_line(policy: str) -> World:
     """Two positions of which the first one fails once, and the second one, which contains it, passes."""
     chosen = replace(POLICY, batch_size=1, flaky=policy)

@@ -55,7 +55,7 @@ def _text(event: EntryLeft, branch: str) -> str:
         case "policy_changed":
             return f"queues.json no longer has a queue for {branch}"
         case "budget_exceeded":
-            return "its budget does not cover another test"
+            return f"on top of {branch} it is red again, and it took part in as many tests as tests_of_entry permits"
         case "requeue_exhausted":
             return "the change was queued as often as the policy permits"
 

@@ -283,7 +283,8 @@ class TestReported(QueueEvent, frozen=True):
         )
         cleared = self.tree == queue.base.tree and result.green
         reds = 0 if cleared else queue.red_entries
-        return replace(queue, tests=tests, lost_tests=0, red_entries=reds).with_result(self.tree, result)
+        after = replace(queue, tests=tests, lost_tests=0, red_entries=reds)
+        return after.with_tests_counted(result.runs).with_result(self.tree, result)
 
 
 class FlakeRecorded(QueueEvent, frozen=True):
@@ -424,7 +425,7 @@ class BaseMoved(QueueEvent, frozen=True):
         return "" if known else "the base is another one"
 
     def apply(self, queue: Queue) -> Queue:
-        return replace(queue, base=self.after, landing=0).with_line(())
+        return replace(queue, base=self.after, landing=0).with_tests_forgotten().with_line(())
 
 
 class QueueHeld(QueueEvent, frozen=True):
@@ -470,7 +471,7 @@ class PolicyChanged(QueueEvent, frozen=True):
 
     def apply(self, queue: Queue) -> Queue:
         changed = replace(queue, policy_sha256=self.policy_sha256, window=self.window, results={}, tests={})
-        return changed.with_line(())
+        return changed.with_tests_forgotten().with_line(())
 
 
 #: Event class by name on the wire.

@@ -37,11 +37,15 @@ class Entry(Document, frozen=True):
 
 
 class Queued(Struct, frozen=True):
-    """An entry in the queue. ``overtaken``: number of later entries that were placed before it."""
+    """An entry in the queue. ``overtaken``: number of later entries that were placed before it.
+
+    ``tests``: reports about trees that contain it, since the branch or the policy last changed from outside.
+    """
 
     entry: Entry
     footprint: Footprint
     overtaken: int = 0
+    tests: int = 0
 
 
 class Position(Struct, frozen=True):
@@ -155,6 +159,15 @@ class Queue(Struct, frozen=True):
             if position.tree == tree:
                 return frozenset(runs_in(self.line[:index]))
         return frozenset()
+
+    def with_tests_counted(self, run_ids: frozenset[str]) -> Queue:
+        """Return the queue after one more report about a tree that contains these runs."""
+        entries = {run_id: replace(each, tests=each.tests + (run_id in run_ids)) for run_id, each in self.entries.items()}
+        return replace(self, entries=entries)
+
+    def with_tests_forgotten(self) -> Queue:
+        """Return the queue with no tests counted, because something outside it makes new ones necessary."""
+        return replace(self, entries={run_id: replace(each, tests=0) for run_id, each in self.entries.items()})
 
     def with_line(self, line: tuple[Position, ...]) -> Queue:
         """Return the queue with another line. Tests of trees that are no longer in the line are dropped."""

@@ -36,7 +36,7 @@ _RUNS = {
     "tree_differs": "run it again: the repeated change has another tree than the judged one",
 }
 _MERGES = {
-    "merge_budget_exceeded": "raise the budget of the order, then run it again",
+    "merge_budget_exceeded": "correct its flaky tests, or raise `tests_of_entry` in policies/queues.json, then run it again",
     "merge_dequeued": "ask who removed it: `gatewright merge show` names that person; then run it again if you need it",
     "merge_policy_changed": "add a queue for the branch to policies/queues.json, or order the run with another --land",
     "merge_requeues_exhausted": "correct why the change left the merge queue, and order the correction as a new run",
