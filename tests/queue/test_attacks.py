@@ -11,7 +11,7 @@ from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Windo
 from gatewright.contracts.queue_receipt import Change
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose, Land, Test
-from gatewright.queue.inputs import Enqueue, Landed, Tested, Tick
+from gatewright.queue.inputs import Enqueue, Landed, PolicyMissing, Tested, Tick
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, departures, landings
 from tests.queue.world import DIGEST, Truth, World, blob, digest, entry, write
@@ -253,6 +253,76 @@ def test_a_passing_test_of_a_policy_that_is_gone_does_not_count() -> None:
     assert world.deliver(world.carry_out(test)) == ()
     assert order_of(world.run()) == [A]
     assert [each.policy_sha256 for each in world.tests] == [DIGEST, "b" * 64]
+
+
+def test_every_run_leaves_when_no_policy_covers_the_branch() -> None:
+    world = world_of(A, B)
+    first_test(world)
+    assert len(world.deliver(PolicyMissing())) == 2
+    assert {left.run_id: left.code for left in departures(world)} == {A: "policy_changed", B: "policy_changed"}
+    assert world.deliver(PolicyMissing()) == ()
+    assert world.due() == []
+
+
+def test_a_push_under_way_ends_before_its_runs_leave_without_a_policy() -> None:
+    world = world_of(A, policy=replace(POLICY, batch_size=1))
+    step(world, Test)
+    world.enqueue(entry(B))
+    assert [event.event_type for event in world.deliver(PolicyMissing())] == ["entry_left"]
+    assert order_of(world.run()) == [A]
+    assert [left.run_id for left in departures(world)] == [B]
+    check_all(world)
+
+
+def test_a_run_that_is_repeated_leaves_when_the_new_one_enters() -> None:
+    world = world_of(A, B)
+    first_test(world)
+    world.enqueue(entry(C, write(f"src/{A}.py", "corrected"), requeues=1, repeats=A))
+    (left,) = departures(world)
+    assert (left.run_id, left.code, left.against) == (A, "superseded", C)
+    assert order_of(world.run()) == [B, C]
+    check_all(world)
+
+
+def test_a_run_that_is_landing_is_not_replaced() -> None:
+    world = world_of(A)
+    step(world, Test)
+    world.enqueue(entry(B, repeats=A))
+    assert list(departures(world)) == []
+    assert order_of(world.run()) == [A, B]
+
+
+@pytest.mark.parametrize("forged", [{"publisher": "other"}, {"requeues": 3}, {"repeats": C}, {"repeats": B}])
+def test_an_entry_replaces_no_run_of_another_publisher_and_none_without_entering(forged: dict[str, object]) -> None:
+    world = world_of(A)
+    world.enqueue(entry(B, **{"repeats": A, **forged}))  # type: ignore[arg-type]
+    assert A not in world.queue.ended
+    assert order_of(world.run())[0] == A
+
+
+def test_a_run_that_is_flaky_for_ever_leaves_after_as_many_tests_as_permitted() -> None:
+    policy = replace(POLICY, batch_size=1, window=Window(start=1, most=1), red_reports=50, tests_of_entry=5)
+    world = world_of(A, B, truth=Truth(flaky={A: 100}), policy=policy).run()
+    (left,) = departures(world)
+    assert (left.run_id, left.code) == (A, "budget_exceeded")
+    assert [test.runs for test in world.tests].count((A,)) == 5
+    assert order_of(world) == [B]
+
+
+def test_tests_for_a_cause_outside_a_run_do_not_count_against_it() -> None:
+    """Lost tests, tests before an outside push, and tests of a red run ahead: the run is green, and lands."""
+    policy = replace(POLICY, tests_of_entry=1, hold=HoldConditions(lost_tests=9))
+    world = world_of(A, B, C, truth=Truth(bad=frozenset({A})), policy=policy)
+    test = first_test(world)
+    world.deliver(Tested(test.number, test.tree, test.policy_sha256, "infrastructure"))
+    assert [each.tests for each in world.queue.entries.values()] == [0, 0, 0]
+    step(world, Test)
+    assert [each.tests for each in world.queue.entries.values()] == [1, 0, 0]
+    world.deliver(world.push(write("outside", "x")))
+    assert [each.tests for each in world.queue.entries.values()] == [0, 0, 0]
+    world.run()
+    assert order_of(world) == [B, C]
+    assert [left.run_id for left in departures(world)] == [A]
 
 
 def flaky_line(policy: str) -> World:

@@ -9,7 +9,7 @@ import pytest
 
 from gatewright.contracts.queue_policy import QueuePolicy, Window
 from gatewright.queue import events as e
-from gatewright.queue.inputs import Input
+from gatewright.queue.inputs import Input, PolicyMissing
 from gatewright.queue.state import Entry
 from tests.queue.invariants import check_all, landings, without_the_queue_nothing_changes
 from tests.queue.world import Truth, World, entry, write
@@ -72,6 +72,8 @@ def disturbance(world: World, kind: str) -> Input:
             return e.EntryLeft(run_id=FIRST, code="aborted", by="publisher")
         case "move":
             return e.EntryMoved(run_id=RUNS[1], ahead_of=FIRST, by="person")
+        case "no policy":
+            return PolicyMissing()
         case _:
             return e.PolicyChanged(policy_sha256="b" * 64, window=1)
 
@@ -86,7 +88,8 @@ def explore(kinds: tuple[str, ...], relation: str, policy: QueuePolicy, disturb:
         good = {run_id for run_id, kind in zip(RUNS, kinds, strict=False) if kind in {"good", "flaky"}}
         landed = {run_id for event in landings(rest) for run_id in event.runs}
         if relation == "apart" and disturb != "outside push on a path":
-            assert landed == good - {run_id for run_id, code in rest.queue.ended.items() if code == "aborted"}
+            gone = {run_id for run_id, code in rest.queue.ended.items() if code in {"aborted", "policy_changed"}}
+            assert landed == good - gone
         refused = {run_id for run_id, code in rest.queue.ended.items() if code == "approval_void"}
         assert refused <= {run_id for run_id, kind in zip(RUNS, kinds, strict=False) if kind == "void"}
         rests += 1
@@ -106,7 +109,7 @@ def test_invariants_hold_for_two_entries_in_every_order(relation: str, batch: in
         explore(kinds, relation, policy)
 
 
-DISTURBANCES = ("outside push", "outside push on a path", "abort", "move", "policy")
+DISTURBANCES = ("outside push", "outside push on a path", "abort", "move", "policy", "no policy")
 
 
 @pytest.mark.parametrize("disturb", series(DISTURBANCES, "outside push", "abort"))

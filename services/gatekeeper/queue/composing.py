@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from gatewright.contracts.queue_receipt import Blob, Change, Tip
 from gatewright.errors import GitError, MalformedError
@@ -22,6 +23,7 @@ from gatewright.queue.state import Entry, Queue
 from gatewright.rules.landing import commit_message
 from gatewright.rules.standing import rests_on_people
 from gatewright.run.state import Run
+from gatewright.scope import outside as outside_scope
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate_of
 from gatewright.services.gatekeeper.gates.context import Artifacts
 
@@ -36,9 +38,10 @@ class ComposedPosition:
 
 @dataclass(frozen=True, slots=True)
 class NotComposed:
-    """The first run that does not fit. ``paths``: where it conflicts; none where an approval does not carry over."""
+    """The first run that does not fit. ``paths``: where it conflicts, or what it changes outside its scope."""
 
     run_id: str
+    code: Literal["conflict_with_ahead", "scope_after_merge", "approval_void"]
     paths: tuple[str, ...] = ()
 
 
@@ -107,10 +110,12 @@ class Composer:
             await bring_candidate_of(run, mirror, self.artifacts)
             composed = compose(_current(await mirror.listing(tree), entry.changes), entry.changes)
             if isinstance(composed, Conflict):
-                return NotComposed(entry.run_id, composed.paths)
+                return NotComposed(entry.run_id, "conflict_with_ahead", composed.paths)
             if not composed.unchanged and rests_on_people(run):
-                return NotComposed(entry.run_id)
-            tree = await mirror.with_objects(tree, _tree_changes(entry.changes, composed.writes))
+                return NotComposed(entry.run_id, "approval_void")
+            before, tree = tree, await mirror.with_objects(tree, _tree_changes(entry.changes, composed.writes))
+            if foreign := _foreign_paths(run, entry, await mirror.changes(before, tree)):
+                return NotComposed(entry.run_id, "scope_after_merge", foreign)
             parent = await _commit(mirror, run, tree, parent)
             commits.append(parent)
         return ComposedPosition(tree, tuple(commits))
@@ -155,6 +160,18 @@ async def _commit(mirror: Mirror, run: Run, tree: str, parent: str) -> str:
         when=datetime.fromisoformat(run.queued.at),
         author=run.contract.author,
     )
+
+
+def _foreign_paths(run: Run, entry: Entry, changes: Iterable[TreeChange]) -> tuple[str, ...]:
+    """Return the paths that a commit changes outside its entry, or outside the contract of its run.
+
+    Composition permits none. This is the last check before a test, by git instead of by the composition.
+    """
+    own = {change.path.encode() for change in entry.changes}
+    allowed = run.contract.allowed_paths if run.contract is not None else ()
+    paths = [change.path for change in changes]
+    outside = {*outside_scope(allowed, paths), *(path for path in paths if path not in own)}
+    return tuple(path.decode("utf-8", "backslashreplace") for path in sorted(outside))
 
 
 def _change(change: TreeChange) -> Change:

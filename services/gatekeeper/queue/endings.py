@@ -42,20 +42,20 @@ def _text(event: EntryLeft, branch: str) -> str:
             against = f"the change of {event.against}" if event.against else f"a commit on {branch}"
             return f"{_list(event.paths)} was also changed by {against}"
         case "scope_after_merge":
-            return f"on top of {branch} the change is outside its scope"
+            return f"on top of {branch} its commit would change {_list(event.paths)}, outside its scope"
         case "approval_void":
             return "an approval of the change no longer holds"
         case "aborted":
             reason = f": {event.detail}" if event.detail else ""
             return f"{event.by or 'an operator'} removed it from the merge queue{reason}"
         case "superseded":
-            return "a later run replaces it"
+            return f"{event.against or 'a later run'} replaces it"
         case "target_missing":
             return f"the repository has no {branch}"
         case "policy_changed":
-            return "the policy of the merge queue no longer admits it"
+            return f"queues.json no longer has a queue for {branch}"
         case "budget_exceeded":
-            return "its budget does not cover another test"
+            return f"on top of {branch} it is red again, and it took part in as many tests as tests_of_entry permits"
         case "requeue_exhausted":
             return "the change was queued as often as the policy permits"
 

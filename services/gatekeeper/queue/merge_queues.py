@@ -36,7 +36,7 @@ from gatewright.queue.commands import (
 )
 from gatewright.queue.decide import decide
 from gatewright.queue.events import EntryLeft, LandingRefused, PolicyChanged, PositionComposed, TestPartReported
-from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tick
+from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, PolicyMissing, Tick
 from gatewright.queue.receipt import receipt
 from gatewright.queue.state import Entry, Queue
 from gatewright.rules.landing import landing_ref
@@ -339,9 +339,12 @@ class MergeQueues:
                     await work.changed.wait()
 
     async def _look(self, queue_id: str, work: _Work, queue: Queue) -> None:
-        """Report a changed policy, overdue tests, and a branch that was moved outside the queue."""
-        policy = self._policy_of(queue)
-        if (digest := queue_policy_sha256(policy)) != queue.policy_sha256:
+        """Report a changed or missing policy, overdue tests, and a branch that was moved outside the queue."""
+        policy = queue_policy(self.rules, queue.repository, queue.branch)
+        if policy is None:
+            if not all(queue.is_landing(run_id) for run_id in queue.entries):
+                await self.apply(queue_id, PolicyMissing())
+        elif (digest := queue_policy_sha256(policy)) != queue.policy_sha256:
             await self.apply(queue_id, PolicyChanged(policy_sha256=digest, window=policy.window.start))
         await self.apply(queue_id, Tick())
         now = self.clock.monotonic()
@@ -391,10 +394,10 @@ class MergeQueues:
         made = await self.composer.compose(queue.repository, command.onto, command.entries)
         if isinstance(made, ComposedPosition):
             await self.apply(queue_id, PositionComposed(number=command.position, tree=made.tree, commits=made.commits))
-        elif made.paths:
+        elif made.code == "conflict_with_ahead":
             await self.apply(queue_id, ConflictFound(command.position, made.run_id, made.paths))
         else:
-            await self.apply(queue_id, EntryLeft(run_id=made.run_id, code="approval_void"))
+            await self.apply(queue_id, EntryLeft(run_id=made.run_id, code=made.code, paths=made.paths))
 
     async def _test(self, queue_id: str, work: _Work, queue: Queue, command: Test) -> None:
         """Publish the parts that have no answer, or conclude the test when all have one."""
@@ -457,6 +460,8 @@ class MergeQueues:
         if run.queued is None:
             raise MalformedError(f"{run.run_id} was never queued", code="run_unknown")
         ref, url = _branch_of(run), run.accepted.repository_url
+        if not self.has_queue(url, ref):
+            return left_queue(EntryLeft(run_id=run.run_id, code="policy_changed"), ref)
         mirror = await self.composer.mirrors.open(url)
         tip = await tip_of(mirror, ref)
         if tip is None:
@@ -484,6 +489,7 @@ class MergeQueues:
             changes=await self.composer.changes_of(run),
             asked=priority_of(run),
             requeues=await self.composer.queued_before(run, MOST_REQUEUES + 1),
+            repeats=(run.contract.again if run.contract is not None else None) or "",
         )
 
     async def _ending(self, known: KnownQueue, run: Run) -> QueueOutcome:
@@ -510,7 +516,7 @@ class MergeQueues:
         return work
 
     def _policy_of(self, queue: Queue | None, item: Input | None = None) -> QueuePolicy:
-        """Return the policy in force. A queue whose branch has lost its policy continues with the defaults."""
+        """Return the policy in force. A queue whose branch has lost its policy finishes its push with the defaults."""
         place = queue if queue is not None else item
         if isinstance(place, Queue | Create):
             return self._policy_at(place.repository, place.branch)

@@ -52,6 +52,7 @@ class Order(Document, kw_only=True):
     source_branch: SourceBranch | None = None
     """The branch that the patch was taken from, a claim of the publisher. The patch is what is judged."""
     again: RunId | None = None
-    """The ended run that this order repeats. A merge queue counts how often a change was queued before."""
+    """The run that this order repeats: an ended one, or one that waits in a merge queue and leaves it when this one enters. The
+    queue counts how often a change was queued before."""
     ordered_by: OrderedBy = ()
     """The person who ordered the run, a claim of the publisher; empty: unknown. This person may not approve the run."""

@@ -83,6 +83,8 @@ class QueuePolicy(Document, frozen=True):
     """Action when a green position contains a red one: test the red one again, or land the green one."""
     red_reports: Positive = 2
     """Number of reports that must name a failure of a run before it leaves. Missing reports come from new tests of its tree."""
+    tests_of_entry: Positive = 20
+    """Number of tests after which a run that is red alone on the branch leaves instead of being tested again."""
     text_merges: Literal["refuse"] = "refuse"
     """Treat two runs that change one file from the same blob as a conflict."""
     timeouts: Timeouts = Timeouts()

@@ -9,11 +9,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from gatewright.contracts.queue_policy import QueuePolicy
+from gatewright.contracts.queue_policy import LeaveCode, QueuePolicy
 from gatewright.contracts.queue_receipt import Tip
 from gatewright.queue import events as e
 from gatewright.queue.draft import QueueDraft
-from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, Tested, Tick
+from gatewright.queue.inputs import ConflictFound, Create, Enqueue, Input, Landed, PolicyMissing, Tested, Tick
 from gatewright.queue.planning import conflicts_after_landing, place_of
 from gatewright.queue.state import Entry, Queue, runs_in
 
@@ -55,6 +55,8 @@ def _apply_input(draft: QueueDraft, item: Input) -> None:
         case Landed(number, commit):
             if number == queue.landing and commit == _landing_tip(queue).commit:
                 _record_landing(draft)
+        case PolicyMissing():
+            _evict_all(draft, "policy_changed")
         case Tick():
             draft.record_lost_tests()
         case e.BaseMoved(after=after) if queue.landing and after == _landing_tip(queue):
@@ -76,12 +78,26 @@ def _create(item: Create, policy: QueuePolicy) -> e.QueueCreated:
 
 
 def _enqueue(draft: QueueDraft, entry: Entry) -> None:
-    """Place an entry in the lane that the policy permits. A publisher cannot raise its own lane."""
+    """Place an entry in the lane that the policy permits. The entry that it repeats leaves.
+
+    A publisher can neither raise its own lane nor replace the run of another one. A run that is landing stays.
+    """
     policy = draft.policy
     entry = replace(entry, lane=policy.lane_of(entry.publisher, entry.asked))
     enqueued = e.EntryEnqueued(entry=entry, ahead_of=place_of(draft.queue, entry, policy))
-    if draft.add_legal(enqueued) and entry.requeues > policy.requeues:
+    if not draft.add_legal(enqueued):
+        return
+    earlier = draft.queue.entries.get(entry.repeats)
+    if entry.requeues > policy.requeues:
         draft.add(e.EntryLeft(run_id=entry.run_id, code="requeue_exhausted"))
+    elif earlier is not None and earlier.entry.publisher == entry.publisher and entry.repeats != entry.run_id:
+        draft.add_legal(e.EntryLeft(run_id=entry.repeats, code="superseded", against=entry.run_id))
+
+
+def _evict_all(draft: QueueDraft, code: LeaveCode) -> None:
+    """Have every entry leave that is not landing."""
+    for run_id in draft.queue.entries:
+        draft.add_legal(e.EntryLeft(run_id=run_id, code=code))
 
 
 def _landing_tip(queue: Queue) -> Tip:
@@ -113,8 +129,7 @@ def _follow(draft: QueueDraft, event: e.QueueEvent) -> None:
     """Add the consequences of an observation. A missing, denied or rewritten branch holds the queue for a person."""
     match event:
         case e.LandingRefused(code="missing"):
-            for run_id in draft.queue.entries:
-                draft.add(e.EntryLeft(run_id=run_id, code="target_missing"))
+            _evict_all(draft, "target_missing")
         case e.LandingRefused(code="approval_void", run_id=run_id):
             draft.add(e.EntryLeft(run_id=run_id, code="approval_void"))
         case e.LandingRefused(detail=detail):

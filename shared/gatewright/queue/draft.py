@@ -133,7 +133,7 @@ class QueueDraft:
         if green and not result.flaky:
             return self._record_flake(front.tree, green, result)
         if result.flaky and self._may_retest(result.reds):
-            return self._request_test(front.tree)
+            return self._retest_front(front)
         return self._fail_front(front) if len(front.runs) > 1 else self._judge_single(front, result)
 
     def _judge_single(self, front: Position, result: Result) -> bool:
@@ -153,11 +153,23 @@ class QueueDraft:
             if tree != front.tree and run_id in each.runs and each.names & result.failed
         ]
         if self._may_retest(result.reds + len(named)):
-            return self._request_test(front.tree)
+            return self._retest_front(front)
         self._fail_front(front)
         hung = result.outcome == "timed_out"
         code: LeaveCode = "tests_timed_out" if hung else "tests_failed"
         self.add(e.EntryLeft(run_id=run_id, code=code, tests=tuple(sorted(result.failed - {UNNAMED}))))
+        return True
+
+    def _retest_front(self, front: Position) -> bool:
+        """Test a red first position again. A single entry leaves instead if it took part in as many tests as permitted.
+
+        Nothing ahead of it can be the cause, and a green entry always lands. So only an entry that is red itself leaves.
+        """
+        run_id = front.runs[0]
+        if len(front.runs) > 1 or self.queue.entries[run_id].tests < self.policy.tests_of_entry:
+            return self._request_test(front.tree)
+        self._fail_front(front)
+        self.add(e.EntryLeft(run_id=run_id, code="budget_exceeded"))
         return True
 
     def _may_retest(self, reds: int) -> bool:

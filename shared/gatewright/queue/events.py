@@ -123,8 +123,9 @@ class EntryLeft(QueueEvent, frozen=True):
     """An entry ended without landing. Positions with it, and those behind them, are formed again.
 
     ``tests``: failed tests of the reason ``tests_failed``. ``against`` and ``paths``: run and paths of ``conflict_with_ahead``;
-    the run is empty where the conflict is with another change of the branch. ``by``: the person who removed the entry, for the
-    reason ``detail``. ``signed``: the person's action, where it was signed.
+    the run is empty where the conflict is with another change of the branch. ``scope_after_merge`` has ``paths``, too, and
+    ``superseded`` has the new run in ``against``. ``by``: the person who removed the entry, for the reason ``detail``.
+    ``signed``: the person's action, where it was signed.
     """
 
     event_type: ClassVar[str] = "entry_left"
@@ -292,7 +293,8 @@ class TestReported(QueueEvent, frozen=True):
         )
         cleared = self.tree == queue.base.tree and result.green
         reds = 0 if cleared else queue.red_entries
-        return replace(queue, tests=tests, lost_tests=0, red_entries=reds).with_result(self.tree, result)
+        after = replace(queue, tests=tests, lost_tests=0, red_entries=reds)
+        return after.with_tests_counted(result.runs).with_result(self.tree, result)
 
 
 class FlakeRecorded(QueueEvent, frozen=True):
@@ -433,7 +435,7 @@ class BaseMoved(QueueEvent, frozen=True):
         return "" if known else "the base is another one"
 
     def apply(self, queue: Queue) -> Queue:
-        return replace(queue, base=self.after, landing=0).with_line(())
+        return replace(queue, base=self.after, landing=0).with_tests_forgotten().with_line(())
 
 
 class QueueHeld(QueueEvent, frozen=True):
@@ -491,7 +493,7 @@ class PolicyChanged(QueueEvent, frozen=True):
 
     def apply(self, queue: Queue) -> Queue:
         changed = replace(queue, policy_sha256=self.policy_sha256, window=self.window, results={}, tests={})
-        return changed.with_line(())
+        return changed.with_tests_forgotten().with_line(())
 
 
 #: Event class by name on the wire.

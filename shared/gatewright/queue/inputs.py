@@ -1,7 +1,7 @@
 """The inputs of a queue. An observation or request that needs no decision is itself an event, appended if it may follow.
 
-The gatekeeper repeats ``PolicyChanged`` while the digests differ, and ``EntryLeft`` while the run is queued. A push that may be
-under way cannot be revoked, so both are ignored until it has ended.
+The gatekeeper repeats ``PolicyChanged`` while the digests differ, ``PolicyMissing`` while the branch has no policy, and
+``EntryLeft`` while the run is queued. A push that may be under way cannot be revoked, so they do not affect what is landing.
 """
 
 from __future__ import annotations
@@ -81,6 +81,11 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyMissing:
+    """No policy covers the branch any more. Every entry that is not landing leaves."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -97,4 +102,4 @@ Observed = (
     | BaseMoved
     | PolicyChanged
 )
-Input = Create | Enqueue | ConflictFound | Tested | Landed | Tick | Observed
+Input = Create | Enqueue | ConflictFound | Tested | Landed | PolicyMissing | Tick | Observed

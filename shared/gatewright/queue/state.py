@@ -21,6 +21,7 @@ _REMEMBERED_TREES = 256
 class Entry(Document, frozen=True):
     """A run that is to land. ``requeues``: how often its change was queued before, in earlier runs.
 
+    ``repeats``: the run that it repeats, which leaves if it is still queued. Empty for a new order.
     ``asked``: the requested lane. ``lane``: the lane that the policy permits. ``base``: the base that the run was tested on.
     """
 
@@ -32,14 +33,19 @@ class Entry(Document, frozen=True):
     asked: Priority = "normal"
     lane: Priority = "normal"
     requeues: Count = 0
+    repeats: str = ""
 
 
 class Queued(Struct, frozen=True):
-    """An entry in the queue. ``overtaken``: number of later entries that were placed before it."""
+    """An entry in the queue. ``overtaken``: number of later entries that were placed before it.
+
+    ``tests``: reports about trees that contain it, since the branch or the policy last changed from outside.
+    """
 
     entry: Entry
     footprint: Footprint
     overtaken: int = 0
+    tests: int = 0
 
 
 class Position(Struct, frozen=True):
@@ -161,6 +167,15 @@ class Queue(Struct, frozen=True):
             if position.tree == tree:
                 return frozenset(runs_in(self.line[:index]))
         return frozenset()
+
+    def with_tests_counted(self, run_ids: frozenset[str]) -> Queue:
+        """Return the queue after one more report about a tree that contains these runs."""
+        entries = {run_id: replace(each, tests=each.tests + (run_id in run_ids)) for run_id, each in self.entries.items()}
+        return replace(self, entries=entries)
+
+    def with_tests_forgotten(self) -> Queue:
+        """Return the queue with no tests counted, because something outside it makes new ones necessary."""
+        return replace(self, entries={run_id: replace(each, tests=0) for run_id, each in self.entries.items()})
 
     def with_line(self, line: tuple[Position, ...]) -> Queue:
         """Return the queue with another line. Tests of trees that are no longer in the line are dropped."""

@@ -36,9 +36,9 @@ _RUNS = {
     "tree_differs": "run it again: the repeated change has another tree than the judged one",
 }
 _MERGES = {
-    "merge_budget_exceeded": "raise the budget of the order, then run it again",
+    "merge_budget_exceeded": "correct its flaky tests, or raise `tests_of_entry` in policies/queues.json, then run it again",
     "merge_dequeued": "ask who removed it: `gatewright merge show` names that person; then run it again if you need it",
-    "merge_policy_changed": "compare the order with the queue of its branch in policies/queues.json, then run it again",
+    "merge_policy_changed": "add a queue for the branch to policies/queues.json, or order the run with another --land",
     "merge_requeues_exhausted": "correct why the change left the merge queue, and order the correction as a new run",
     "merge_superseded": "no action needed: a later run replaces this one",
     "merge_tests_timed_out": "correct what makes the tests hang, or raise `timeouts` in policies/queues.json",
@@ -46,7 +46,7 @@ _MERGES = {
 _REPEATED_MERGES = {
     "merge_approval_void": "run it again on the current branch, and have people approve the new change",
     "merge_conflict": "make the change again on the current branch: `gatewright run --again {run}`",
-    "merge_scope": "run it again on the current branch, and allow the paths that the message names",
+    "merge_scope": "no change leads to this: delete the gatekeeper's mirror of the repository, then run it again",
     "merge_tests_failed": "run the tests on the branch with your change, correct it, then `gatewright run --again {run}`",
 }
 _TESTS = {

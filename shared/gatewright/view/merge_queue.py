@@ -42,8 +42,8 @@ _LEAVES: Final[Mapping[LeaveCode | str, str]] = {
     "aborted": "a person took it out",
     "superseded": "a newer run replaces it",
     "target_missing": "the branch is gone",
-    "policy_changed": "the policy changed",
-    "budget_exceeded": "its budget is used up",
+    "policy_changed": "the policy has no queue for the branch any more",
+    "budget_exceeded": "it took part in as many tests as the policy permits",
     "requeue_exhausted": "it was queued as often as the policy permits",
 }
 _STATES: Final[Mapping[PositionState, str]] = {

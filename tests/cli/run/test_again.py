@@ -1,4 +1,4 @@
-"""A new round of an ended run: what is repeated, what is new, and which runs have none."""
+"""A new round of an ended or queued run: what is repeated, what is new, and which runs have none."""
 
 from __future__ import annotations
 
@@ -53,6 +53,13 @@ def test_a_third_round_names_only_the_second() -> None:
     assert first.request is not None
     assert third.request.startswith(f"{first.request.request}\n\nAn earlier run of this request did not land: run-second00 ")
     assert third.request.count("An earlier run") == 1
+
+
+def test_a_run_in_a_merge_queue_is_repeated_and_replaced() -> None:
+    queued = msgspec.structs.replace(failed(), state="QUEUED", failure=None)
+    request = again_request(queued, "ana", ())
+    assert request.request.endswith(f"{queued.run_id} waits in the merge queue, and this run replaces it")
+    assert request.again == queued.run_id
 
 
 @pytest.mark.parametrize(("landing", "start"), [("queue", "refs/heads/main"), ("target", "refs/heads/main"), ("branch", "")])

@@ -161,7 +161,14 @@ class Cluster:
         return member
 
     async def enqueue(
-        self, name: str, files: Files, *, publisher: str = "default", priority: Priority = "normal", baseline: str = ""
+        self,
+        name: str,
+        files: Files,
+        *,
+        publisher: str = "default",
+        priority: Priority = "normal",
+        baseline: str = "",
+        again: str | None = None,
     ) -> Run:
         """Bring a change to the state QUEUED; ``name`` is the key of its run. Its baseline is the branch as it is."""
         run_id = run_id_of(name)
@@ -173,6 +180,7 @@ class Cluster:
             allowed_paths=tuple(files),
             acceptance_tests=(AcceptanceTest(name="unit", cmd="true", must_pass=True),),
             priority=priority,
+            again=again,
         )
         digest = hashlib.sha256(codec.encode(contract)).hexdigest()
         item = Submitted(run_id, "0" * 32, contract, "0" * 64, "submit", document_sha256=digest, key=name, publisher=publisher)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,18 @@ from gatewright.bus.topology import Role, result_subject
 from gatewright.clock import SystemClock
 from gatewright.contracts import TaskContract, TestReport, codec
 from gatewright.contracts.queue_policy import HoldConditions, QueuePolicy, Timeouts, Window
+from gatewright.contracts.queue_receipt import Change
 from gatewright.contracts.vocabulary import Agent
+from gatewright.git.changes import TreeChange
+from gatewright.git.mirror import Mirror
 from gatewright.queue.commands import queue_id_of, task_id_of_part
 from gatewright.queue.events import EntryLeft, QueueResumed, TestReported
-from gatewright.run.state import run_id_of
+from gatewright.run.state import Run, run_id_of
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.queue import merge_queues
+from gatewright.services.gatekeeper.queue.composing import Composer
 from tests.gatekeeper.publishing import Given, make_result_consumer
 from tests.gatekeeper.queue.cluster import MAIN, SERIAL, Cluster, Connect, make_report, open_cluster
 from tests.git.conftest import make_trap
@@ -210,6 +215,44 @@ async def test_a_force_push_during_the_landing_holds_the_queue(cluster: Cluster)
     rewritten = cluster.push({"rewritten.txt": b"1\n"}, onto=f"{MAIN}~1")
     queue = await cluster.until(lambda queue: bool(queue.held))
     assert (queue.held, cluster.target.head(MAIN)) == ("target_rewritten", rewritten)
+
+
+async def test_a_position_that_changes_a_path_outside_its_entry_is_not_tested(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the mirror returned another tree than the composed one."""
+    compose_tree = Mirror.with_objects
+
+    async def smuggle(mirror: Mirror, tree: str, changes: Sequence[TreeChange]) -> str:
+        extra = [dataclasses.replace(each, path=b"src/smuggled.txt") for each in changes if each.path == b"src/one.txt"]
+        return await compose_tree(mirror, tree, [*changes, *extra])
+
+    monkeypatch.setattr(Mirror, "with_objects", smuggle)
+    await cluster.enqueue("one", {"src/one.txt": b"1\n"})
+    await cluster.enqueue("two", {"two.txt": b"1\n"})
+    assert await cluster.ended("one", "two") == {"one": "merge_scope", "two": "landed"}
+    (left,) = [event for event in await cluster.events() if isinstance(event, EntryLeft)]
+    assert (left.code, left.paths) == ("scope_after_merge", ("src/smuggled.txt",))
+    assert len(cluster.tested) == 1
+
+
+async def test_an_entry_with_a_path_outside_the_contract_of_its_run_is_not_tested(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the stream of the queue named another change than the judged one."""
+    honest = Composer.changes_of
+
+    async def forged(composer: Composer, run: Run) -> tuple[Change, ...]:
+        (change,) = await honest(composer, run)
+        return change, replace(change, path="foreign.txt")
+
+    monkeypatch.setattr(Composer, "changes_of", forged)
+    await cluster.enqueue("one", {"src/one.txt": b"1\n"})
+    assert await cluster.ended("one") == {"one": "merge_scope"}
+    failure = (await cluster.run(run_id_of("one"))).failure
+    assert failure is not None
+    assert failure.message.endswith("on top of main its commit would change foreign.txt, outside its scope")
+    assert (cluster.tested, cluster.ref_updates()) == ([], [])
 
 
 async def answer(cluster: Cluster, report: TestReport, token: str, role: Role = "testrunner") -> Given:

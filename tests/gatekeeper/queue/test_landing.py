@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.contracts import AbortRequest
+from gatewright.contracts import AbortRequest, QueueRules
 from gatewright.evidence.verification.verify import verify
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.queue.events import BaseMoved, EntryLeft, QueueHeld, QueueResumed
-from gatewright.run.state import run_id_of
+from gatewright.run.state import Run, run_id_of
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived
 from tests.gatekeeper.queue.cluster import MAIN, Cluster, Connect, open_cluster
 from tests.git.access.conftest import entry, write_policy
@@ -19,6 +19,8 @@ from tests.git.access.servers import PUSH, READ, git_server, make_certificate
 from tests.git.access.ssh_servers import open_ssh_server, ssh_entry
 from tests.git.repositories import MakeRepository
 from tests.openssh_account import needs_account
+
+NO_QUEUES = QueueRules(version="1", queues=())
 
 
 @pytest.fixture
@@ -122,12 +124,50 @@ async def test_an_aborted_run_leaves_the_queue_and_does_not_land(cluster: Cluste
     assert "one.txt" not in cluster.files()
 
 
+async def test_a_queued_run_that_is_repeated_leaves_and_names_the_new_one(cluster: Cluster) -> None:
+    await cluster.enqueue("ahead", {"ahead.txt": b"1\n"})
+    await cluster.enqueue("old", {"one.txt": b"old\n"})
+    await cluster.enqueue("new", {"one.txt": b"new\n"}, again=run_id_of("old"))
+    assert await cluster.ended("ahead", "old", "new") == {"ahead": "landed", "old": "merge_superseded", "new": "landed"}
+    failure = (await cluster.run(run_id_of("old"))).failure
+    assert failure is not None
+    assert failure.message == f"landing gate: {run_id_of('new')} replaces it"
+    assert cluster.files()["one.txt"] == b"new\n"
+
+
 async def test_a_branch_that_is_deleted_ends_its_runs(cluster: Cluster) -> None:
     cluster.target.git("branch", "other", MAIN)
     await cluster.enqueue("one", {"one.txt": b"1\n"})
     await cluster.until(lambda queue: bool(queue.tests), serves=False)
     cluster.target.git("update-ref", "-d", MAIN)
     assert await cluster.ended("one") == {"one": "target_missing"}
+
+
+async def test_runs_leave_when_queues_json_no_longer_covers_their_branch(cluster: Cluster) -> None:
+    for name in ("one", "two"):
+        await cluster.enqueue(name, {f"{name}.txt": b"1\n"})
+    await cluster.until(lambda queue: bool(queue.tests), serves=False)
+    cluster.alive.queues.rules = NO_QUEUES
+    assert await cluster.ended("one", "two") == dict.fromkeys(("one", "two"), "merge_policy_changed")
+    failure = (await cluster.run(run_id_of("one"))).failure
+    assert failure is not None
+    assert failure.message == "landing gate: queues.json no longer has a queue for main"
+    assert cluster.ref_updates() == []
+
+
+async def test_a_run_does_not_enter_a_queue_that_the_policy_no_longer_has(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gatekeeper restarts with another queues.json after the gate has passed, and before the run is in its queue."""
+    queues = cluster.alive.queues
+
+    async def pass_and_restart(_run: Run) -> str:
+        queues.rules = NO_QUEUES
+        return ""
+
+    monkeypatch.setattr(queues, "check_entry", pass_and_restart)
+    await cluster.enqueue("one", {"one.txt": b"1\n"})
+    assert await cluster.ended("one") == {"one": "merge_policy_changed"}
 
 
 async def test_a_queue_lands_on_a_private_repository_of_another_host(

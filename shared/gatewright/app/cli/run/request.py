@@ -52,6 +52,7 @@ from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values_below
 from gatewright.run.state import Run
+from gatewright.run.states import QUEUED
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.tasks.provided import PREFIX as PROVIDED
 
@@ -158,27 +159,31 @@ def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
 
 
 def again_request(run: Run, requested_by: str, ordered_by: tuple[str, ...]) -> RunRequest:
-    """Return the request of a new round of ``run``.
+    """Return the request of a new round of ``run``, which has ended without landing or waits in a merge queue.
 
     It starts from the target where the change was to go there, and else from where the request started. Its words name the
     reason for which the earlier run did not land, so that an agent can take that into account. The people of both rounds
     ordered it, and none of them may approve it.
 
     Raises:
-        MalformedError: the run landed, is open, or was ordered by a contract (``invalid_input``).
+        MalformedError: the run landed, still works, or was ordered by a contract (``invalid_input``).
     """
     request = run.request
     if request is None:
         raise _no_round(run, "was ordered by a contract: submit that contract again with a new baseline")
-    if not run.ended:
+    if run.state == QUEUED:
+        why = "waits in the merge queue, and this run replaces it"
+    elif not run.ended:
         raise _no_round(run, "has not ended")
-    if run.failure is None:
+    elif run.failure is None:
         raise _no_round(run, "landed")
+    else:
+        why = f"ended with {run.failure.code}: {run.failure.message}"
     repository = request.repository
     asked, _, _ = request.request.partition(_EARLIER)
     return msgspec.structs.replace(
         request,
-        request=f"{asked}{_EARLIER}{run.run_id} ended with {run.failure.code}: {run.failure.message}",
+        request=f"{asked}{_EARLIER}{run.run_id} {why}",
         baseline_ref=(repository.moves_target and repository.target_ref) or request.baseline_ref,
         requested_by=requested_by,
         ordered_by=tuple(dict.fromkeys((*request.ordered_by, *ordered_by))),
