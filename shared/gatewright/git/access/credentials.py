@@ -25,6 +25,7 @@ from gatewright.git.access.policy import (
     PUSHING,
     REPOSITORIES_FILE,
     AccessRole,
+    CommitSigning,
     Purpose,
     RepositoriesPolicy,
     RepositoryCredential,
@@ -118,6 +119,16 @@ class RepositoryAccess:
         if purpose == "push" and entry is not None and credential is None and entry.read is not None:
             raise _missing(source, purpose)
         return _by_https(source, entry, credential)
+
+    def signing(self, source: Source) -> CommitSigning | None:
+        """Return the key that signs commits for a repository; None for unsigned ones, and for a role that never lands."""
+        entry = self.policy.entry(source) if self.role in PUSHING else None
+        return entry.sign if entry is not None else None
+
+    def demands_signatures(self, source: Source) -> bool:
+        """Return whether the operator declared that the repository refuses unsigned commits."""
+        entry = self.policy.entry(source)
+        return entry is not None and entry.signatures == "required"
 
     def _refuse_source(self, source: Source, purpose: Purpose) -> DeniedError:
         words = f"the {self.role} may not {purpose} {source.address}: {REPOSITORIES_FILE} has no credential for it"
