@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.git.access.credentials import RepositoryAccess
+from gatewright.git.host.user_checkout import UserSigning
 from gatewright.ledger.store import Ledger
 from gatewright.resources import policy_directory
 from gatewright.run.state import Run
@@ -129,6 +130,36 @@ async def test_a_crash_after_the_landing_keeps_its_signature(
     assert (run.landed.commit, run.landed.found) == (first, False)
     assert openpgp.verifies(repository, first)
     await check_bundle(repository, tmp_path)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+async def test_a_run_of_the_user_signs_as_the_users_git_does(
+    make_repository: MakeRepository, tmp_path: Path, linked: bool
+) -> None:
+    key, repository = make_ssh_key(tmp_path / "key"), Repository(make_repository().path, tmp_path / "home")
+    repository.home.mkdir()
+    settings = f"[user]\nname = Ada\nemail = {EMAIL}\nsigningKey = {key.folder / 'signing'}\n"
+    (repository.home / ".gitconfig").write_text(f"{settings}[commit]\ngpgSign = true\n[gpg]\nformat = ssh\n")
+    access = dataclasses.replace(RepositoryAccess.load(policy_directory(), "gatekeeper"), user=repository.checkout.signing())
+    link = tmp_path / "link"
+    link.symlink_to(repository.path)
+    async with open_gatekeeper(repository, tmp_path, access=access) as gatekeeper:
+        await order(gatekeeper, str(link) if linked else "")
+        await work(gatekeeper)
+        run = await gatekeeper.test()
+    assert run.landed is not None, run.failure
+    assert key.verifies(repository, run.landed.commit)
+    assert repository.git("show", "-s", "--format=%cn", run.landed.commit) == b"Ada\n"
+
+
+async def test_a_key_of_the_user_is_for_the_users_repository_alone(make_repository: MakeRepository, tmp_path: Path) -> None:
+    own, other = make_repository("own"), make_repository("other")
+    signing = UserSigning(str(own.path / ".git"), "ssh", str(tmp_path / "no key"))
+    access = dataclasses.replace(RepositoryAccess.load(policy_directory(), "gatekeeper"), user=signing)
+    for repository, code in ((own, "commit_signing_unavailable"), (other, None)):
+        async with open_gatekeeper(repository, tmp_path / repository.path.name, access=access) as gatekeeper:
+            run = await order(gatekeeper)
+        assert (run.failure.code if run.failure is not None else None) == code
 
 
 @pytest.mark.parametrize("fault_of_key", ["missing", "readable", "passphrase", "folder"])

@@ -31,6 +31,8 @@ from gatewright.git.access.policy import (
     RepositoryCredential,
     RepositoryEntry,
 )
+from gatewright.git.host.identity import real_place
+from gatewright.git.host.user_checkout import UserSigning
 from gatewright.git.refs import Source
 from gatewright.own_interpreter import loader_words
 from gatewright.policy_files import KeyOwner, KeyReference
@@ -97,6 +99,8 @@ class RepositoryAccess:
 
     policy: RepositoriesPolicy
     role: AccessRole
+    #: How the user's git signs in the user's repository, for the gatekeeper of the user's own stack.
+    user: UserSigning | None = None
 
     @classmethod
     def load(cls, folder: Path, role: AccessRole) -> RepositoryAccess:
@@ -120,10 +124,15 @@ class RepositoryAccess:
             raise _missing(source, purpose)
         return _by_https(source, entry, credential)
 
-    def signing(self, source: Source) -> CommitSigning | None:
+    def signing(self, source: Source) -> CommitSigning | UserSigning | None:
         """Return the key that signs commits for a repository; None for unsigned ones, and for a role that never lands."""
-        entry = self.policy.entry(source) if self.role in PUSHING else None
-        return entry.sign if entry is not None else None
+        if self.role not in PUSHING:
+            return None
+        entry = self.policy.entry(source)
+        if entry is not None and entry.sign is not None:
+            return entry.sign
+        own = self.user is not None and source.local and str(real_place(source.address)) == self.user.repository
+        return self.user if own else None
 
     def demands_signatures(self, source: Source) -> bool:
         """Return whether the operator declared that the repository refuses unsigned commits."""

@@ -16,10 +16,13 @@ from typing import Final
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError
 from gatewright.git.access.policy import CommitSigning
+from gatewright.git.host.user_checkout import UserSigning
 
 UNAVAILABLE: Final = "commit_signing_unavailable"
 #: Bytes of the signing program's output that a message quotes.
 _QUOTED: Final = 400
+#: Characters of a key's name that it shows.
+_SHOWN: Final = 120
 _PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {"ssh": ("gpg.ssh.program", "ssh-keygen"), "openpgp": ("gpg.program", "gpg")}
 #: Where each program finds keys: the socket of an agent, and the folders of gpg.
 _PLACES: Final[Mapping[str, tuple[str, ...]]] = {"ssh": ("SSH_AUTH_SOCK",), "openpgp": ("HOME", "GNUPGHOME")}
@@ -43,30 +46,45 @@ class CommitSigner:
         return GitError(f"no commit can be signed with {self.key}: {output[:_QUOTED]}", code=UNAVAILABLE)
 
 
-def make_signer(signing: CommitSigning, program: str = "") -> CommitSigner:
-    """Return how git signs with the key of ``signing``. ``program``: the signing program, if not that of the format.
+def make_signer(signing: CommitSigning | UserSigning) -> CommitSigner:
+    """Return how git signs with this key.
 
     Raises:
         GitError: ``commit_signing_unavailable``; the program, the agent or the key file is missing, or other accounts can read
             the file.
     """
-    setting, usual = _PROGRAMS[signing.format]
-    key = str(signing.key_file) if signing.key_file is not None else signing.key or ""
-    label = f"the {'SSH' if signing.format == 'ssh' else 'OpenPGP'} key {key[:120]}"
+    if isinstance(signing, UserSigning):
+        return _signer_of_user(signing)
+    who = signing.committer
+    committer = Person(name=who.name, email=who.email) if who is not None else None
+    if signing.key_file is not None:
+        _check_file(signing.key_file)
+        return _make(signing.format, str(signing.key_file), committer=committer, names=())
+    key = signing.key or ""
+    if signing.format == "openpgp":
+        return _make("openpgp", key, committer=committer)
+    if not os.environ.get("SSH_AUTH_SOCK"):
+        raise GitError(f"SSH_AUTH_SOCK names no agent that holds the SSH key {key[:_SHOWN]}", code=UNAVAILABLE)
+    return _make("ssh", f"key::{key}", committer=committer)
+
+
+def _signer_of_user(signing: UserSigning) -> CommitSigner:
+    if signing.fault:
+        raise GitError(f"git signs your commits, and Gatewright cannot: {signing.fault}", code=UNAVAILABLE)
+    return _make(signing.format, signing.key, signing.program, committer=signing.committer)
+
+
+def _make(
+    kind: str, key: str, program: str = "", *, committer: Person | None, names: tuple[str, ...] | None = None
+) -> CommitSigner:
+    """Return the signer. ``key``: as git's ``user.signingKey``. ``names``: variables for the program, if not all."""
+    setting, usual = _PROGRAMS[kind]
+    label = f"the {'SSH' if kind == 'ssh' else 'OpenPGP'} key {key.removeprefix('key::')[:_SHOWN] or 'of the committer'}"
     found = shutil.which(program or usual)
     if found is None:
         raise GitError(f"{program or usual} is not on PATH, so {label} signs nothing: install it", code=UNAVAILABLE)
-    settings = {"gpg.format": signing.format, "user.signingKey": key, setting: str(Path(found).absolute())}
-    if signing.key_file is not None:
-        _check_file(signing.key_file)
-    elif signing.format == "ssh":
-        settings["user.signingKey"] = key if Path(key).is_absolute() else f"key::{key}"
-    names = _PLACES[signing.format] if signing.agent else ()
-    environment = {name: os.environ[name] for name in names if os.environ.get(name)}
-    if signing.agent and signing.format == "ssh" and not environment and not Path(key).is_absolute():
-        raise GitError(f"SSH_AUTH_SOCK names no agent that holds {label}", code=UNAVAILABLE)
-    who = signing.committer
-    committer = Person(name=who.name, email=who.email) if who is not None else None
+    settings = {"gpg.format": kind, setting: str(Path(found).absolute())} | ({"user.signingKey": key} if key else {})
+    environment = {name: os.environ[name] for name in (_PLACES[kind] if names is None else names) if os.environ.get(name)}
     return CommitSigner(label, settings, {**environment, "SSH_ASKPASS_REQUIRE": "never"}, committer)
 
 
