@@ -138,9 +138,9 @@ def test_signing_is_what_the_users_git_does(repository: Repository) -> None:
     person, common = Person(name="Ada", email="ada@shop.example"), str(repository.path / ".git")
     assert checkout(repository).signing() == UserSigning(common, "openpgp", committer=person)
     with settings.open("a") as more:
-        more.write('[gpg]\nformat = ssh\n[user]\nsigningKey = ~/.ssh/id.pub\n[gpg "ssh"]\nprogram = op-ssh-sign\n')
+        more.write('[gpg]\nformat = ssh\n[user]\nsigningKey = ~/.ssh/id.pub\n[gpg "ssh"]\nprogram = ~/bin/sign\n')
     key = str(repository.home / ".ssh" / "id.pub")
-    assert checkout(repository).signing() == UserSigning(common, "ssh", key, "op-ssh-sign", person)
+    assert checkout(repository).signing() == UserSigning(common, "ssh", key, str(repository.home / "bin" / "sign"), person)
     repository.configure(commit__gpgSign="off")
     assert checkout(repository).signing() is None
 

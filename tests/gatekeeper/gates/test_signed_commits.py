@@ -246,3 +246,18 @@ async def test_a_server_that_verifies_each_commit_takes_signed_ones_alone(
     assert run.failure.code == "landing_unsigned"
     assert "is an unsigned commit" in run.failure.message
     assert not bare.exists(BRANCH)
+
+
+async def test_a_server_that_refuses_the_signature_is_quoted(served: GitServer, repository: Repository, tmp_path: Path) -> None:
+    bare = Repository(tmp_path / "served" / "shop.git", repository.home)
+    make_ssh_key(tmp_path / "known").hook(bare)
+    place = entry(served, tmp_path / "tokens", places=[served.url("")])
+    place["sign"] = make_ssh_key(tmp_path / "unknown").sign
+    access = RepositoryAccess.load(write_policy(tmp_path / "policies", place), "gatekeeper")
+    async with open_gatekeeper(repository, tmp_path, access=access) as gatekeeper:
+        await order(gatekeeper, served.url("shop.git"))
+        await work(gatekeeper)
+        run = await gatekeeper.test()
+    assert run.failure is not None
+    assert run.failure.code == "landing_unsigned"
+    assert "the target does not accept the signature" in run.failure.message

@@ -71,7 +71,8 @@ def make_signer(signing: CommitSigning | UserSigning) -> CommitSigner:
 def _signer_of_user(signing: UserSigning) -> CommitSigner:
     if signing.fault:
         raise GitError(f"git signs your commits, and Gatewright cannot: {signing.fault}", code=UNAVAILABLE)
-    return _make(signing.format, signing.key, signing.program, committer=signing.committer)
+    names = tuple({name for each in _PLACES.values() for name in each})  # a program of the user's choice may need any
+    return _make(signing.format, signing.key, signing.program, committer=signing.committer, names=names)
 
 
 def _make(

@@ -143,8 +143,6 @@ class UserCheckout:
             _as_text(self._config.get(name, usual)) for name, usual in (("gpg.format", "openpgp"), ("user.signingkey", ""))
         )
         fault = ""
-        if key.startswith("~/"):
-            key = f"{self._environment.get('HOME', '~')}{key[1:]}"
         names = (f"gpg.{kind}.program", *(("gpg.program",) if kind == "openpgp" else ()))
         name = next((each for each in names if each in self._config), "")
         scope, program = self._setting(name) if name else ("", "")
@@ -154,6 +152,8 @@ class UserCheckout:
             fault = "user.signingKey of git is not set"
         elif scope in {"local", "worktree"}:
             fault = f"{name} is a setting of the repository, which may be hostile: set it with git config --global"
+        home = self._environment.get("HOME", "~")
+        key, program = (f"{home}{value[1:]}" if value.startswith("~/") else value for value in (key, program))
         who = self._person("committer")
         return UserSigning(str(self.folders.common), kind, key, program, commit_author(who.name, who.email), fault)
 
