@@ -215,7 +215,7 @@ def assemble(
         return run is None or run.ended
 
     locks = PathLocks(service.bus, has_ended)
-    mirrors = settings.open_mirrors("gatekeeper", ledger.baselines)
+    mirrors = settings.open_mirrors("gatekeeper", ledger.baselines, settings.user_signs)
     artifacts = ArtifactCache(service.bus)
     scanner = settings.scanner()
     composer = Composer(ledger, mirrors, artifacts)

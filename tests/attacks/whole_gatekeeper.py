@@ -29,6 +29,7 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
+from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.mirror import Mirrors
 from gatewright.ledger.store import Ledger
 from gatewright.rules.shards import shard_of
@@ -124,7 +125,12 @@ class Gatekeeper:
 
 @asynccontextmanager
 async def open_gatekeeper(
-    repository: Repository, folder: Path, *, policies: Path | None = None, clock: Clock | None = None
+    repository: Repository,
+    folder: Path,
+    *,
+    policies: Path | None = None,
+    clock: Clock | None = None,
+    access: RepositoryAccess = NO_ACCESS,
 ) -> AsyncIterator[Gatekeeper]:
     """The gatekeeper with the policies that come with the package, or those of the operator's folder ``policies``."""
 
@@ -134,7 +140,7 @@ async def open_gatekeeper(
     bus = MemoryBus(MemoryServer())
     await ensure_topology(bus)
     now = clock or SystemClock()
-    mirrors = Mirrors(folder / "gatekeeper-mirrors")
+    mirrors = Mirrors(folder / "gatekeeper-mirrors", access=access)
     rules = delivered_policies() if policies is None else load(policies)
     locks = PathLocks(bus, nobody_has_ended)
     gates = GateEngine(rules, mirrors, ArtifactCache(bus), locks, now, {}, grants=StandingGrants(bus))

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError
+from gatewright.git.access.signing import make_signer
 from gatewright.git.host import user_checkout
-from gatewright.git.host.user_checkout import Folders, Identity, Uncommitted, UserCheckout
+from gatewright.git.host.user_checkout import Folders, Identity, Uncommitted, UserCheckout, UserSigning
 from gatewright.git.library_git import RefFiles
 from tests.git.repositories import IDENTITY, MakeRepository, MakeTrap, Repository
 
@@ -127,6 +129,42 @@ def test_identity_follows_includes_in_the_order_of_git(repository: Repository) -
 def test_identity_in_another_encoding_is_text(repository: Repository) -> None:
     (repository.home / ".gitconfig").write_bytes(b"[user]\nname = L\xf6we\nemail = l@shop.example\n")
     assert checkout(repository).identity() == Identity("L\ufffdwe", "l@shop.example")
+
+
+def test_signing_is_what_the_users_git_does(repository: Repository) -> None:
+    assert checkout(repository).signing() is None
+    settings = repository.home / ".gitconfig"
+    settings.write_text("[user]\nname = Ada\nemail = ada@shop.example\n[commit]\ngpgSign\n")
+    person, common = Person(name="Ada", email="ada@shop.example"), str(repository.path / ".git")
+    assert checkout(repository).signing() == UserSigning(common, "openpgp", committer=person)
+    with settings.open("a") as more:
+        more.write('[gpg]\nformat = ssh\n[user]\nsigningKey = ~/.ssh/id.pub\n[gpg "ssh"]\nprogram = ~/bin/sign\n')
+    key = str(repository.home / ".ssh" / "id.pub")
+    assert checkout(repository).signing() == UserSigning(common, "ssh", key, str(repository.home / "bin" / "sign"), person)
+    repository.configure(commit__gpgSign="off")
+    assert checkout(repository).signing() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[gpg]\nprogram = {trap}\n", "gpg.program is a setting of the repository"),
+        ('[gpg "openpgp"]\nprogram = {trap}\n', "gpg.openpgp.program is a setting of the repository"),
+        ("[gpg]\nformat = x509\n", "x509"),
+        ("[gpg]\nformat = ssh\n", "user.signingKey of git is not set"),
+        ('[gpg]\nformat = ssh\n[gpg "ssh"]\ndefaultKeyCommand = {trap}\n', "user.signingKey of git is not set"),
+    ],
+)
+def test_planted_signing_program_is_a_fault(repository: Repository, make_trap: MakeTrap, text: str, fault: str) -> None:
+    trap = make_trap()
+    plant(repository, "[commit]\ngpgSign = true\n" + text.format(trap=trap.program))
+    signing = checkout(repository).signing()
+    assert signing is not None
+    assert fault in signing.fault
+    with pytest.raises(GitError) as refused:
+        make_signer(signing)
+    assert refused.value.reason == "commit_signing_unavailable"
+    assert not trap.sprung
 
 
 def test_identity_outside_of_a_repository_is_the_users(repository: Repository, tmp_path: Path) -> None:

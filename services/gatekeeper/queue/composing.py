@@ -1,7 +1,7 @@
 """Positions in the mirror: each run's change on top of a tree, path by path, with one commit for each run.
 
 The same entries on the same tip give the same commits on every host. So a gatekeeper whose mirror lacks a position makes it
-again.
+again. Signatures differ each time, so signed commits are an artifact, and that gatekeeper takes them from there.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Literal
 
 from gatewright.contracts.queue_receipt import Blob, Change, Tip
 from gatewright.errors import GitError, MalformedError
-from gatewright.git.changes import TreeChange, TreeListing
+from gatewright.git.changes import TreeChange, TreeListing, parse_objects
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.modes import ABSENT
 from gatewright.ledger.store import Ledger
 from gatewright.queue.composition import Conflict, compose, folders_of
-from gatewright.queue.state import Entry, Queue
+from gatewright.queue.state import Entry, Position, Queue
+from gatewright.queue.witness import parse_commit
 from gatewright.rules.landing import commit_message
 from gatewright.rules.standing import rests_on_people
 from gatewright.run.state import Run
@@ -30,10 +31,14 @@ from gatewright.services.gatekeeper.gates.context import Artifacts
 
 @dataclass(frozen=True, slots=True)
 class ComposedPosition:
-    """A position as it lies in the mirror: its tree, and one commit for each run, in order."""
+    """A position as it lies in the mirror: its tree, and one commit for each run, in order.
+
+    ``signed``: URI of the bytes of signed commits.
+    """
 
     tree: str
     commits: tuple[str, ...]
+    signed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +99,32 @@ class Composer:
             run = found
         return count
 
-    async def compose(self, repository: str, onto: Tip, entries: Sequence[Entry]) -> ComposedPosition | NotComposed:
+    async def compose(
+        self, repository: str, onto: Tip, entries: Sequence[Entry], *, sign: bool = False
+    ) -> ComposedPosition | NotComposed:
         """Put the changes of ``entries`` on top of a tip that is in the mirror, one commit each.
 
+        ``sign``: sign the commits where the operator's policy has a key for the repository, and store them.
+
         Raises:
-            GitError: the mirror cannot be read or written.
+            GitError: the mirror cannot be read or written, or a commit cannot be signed (``commit_signing_unavailable``).
             MalformedError: a run of the queue cannot be read.
+            BusError: the artifact store does not answer.
         """
         mirror = await self.mirrors.open(repository)
-        tree, parent = onto.tree, onto.commit
-        commits = []
+        steps = await self._steps(mirror, onto.tree, entries)
+        if isinstance(steps, NotComposed):
+            return steps
+        parent, commits = onto.commit, []
+        for run, tree in steps:
+            parent = await _commit(mirror, run, tree, parent, sign=sign)
+            commits.append(parent)
+        signed = await self._store(mirror, commits) if sign and await mirror.signs() else ""
+        return ComposedPosition(steps[-1][1] if steps else onto.tree, tuple(commits), signed)
+
+    async def _steps(self, mirror: Mirror, tree: str, entries: Sequence[Entry]) -> list[tuple[Run, str]] | NotComposed:
+        """Return each run with the tree after its change."""
+        steps = []
         for entry in entries:
             run = await self.run_of(entry.run_id)
             await mirror.ensure(run.accepted.baseline_commit)
@@ -116,15 +137,24 @@ class Composer:
             before, tree = tree, await mirror.with_objects(tree, _tree_changes(entry.changes, composed.writes))
             if foreign := _foreign_paths(run, entry, await mirror.changes(before, tree)):
                 return NotComposed(entry.run_id, "scope_after_merge", foreign)
-            parent = await _commit(mirror, run, tree, parent)
-            commits.append(parent)
-        return ComposedPosition(tree, tuple(commits))
+            steps.append((run, tree))
+        return steps
+
+    async def _store(self, mirror: Mirror, commits: Sequence[str]) -> str:
+        """Store the bytes of commits, in the form of ``git cat-file --batch``, and return their URI."""
+        raw = await mirror.raw_objects(commits, "commit")
+        return await self.artifacts.put_artifact(
+            b"".join(b"%s commit %d\n%s\n" % (c.encode(), len(raw[c]), raw[c]) for c in commits)
+        )
 
     async def bring(self, queue: Queue, tree: str) -> Mirror:
         """Return the mirror with the base and every position up to the one of ``tree``, made again where it lacks one.
 
         Raises:
             GitError: the mirror cannot be read, or a position differs (``tree_differs``).
+            MalformedError: a run of the queue, or a stored commit, cannot be read.
+            ArtifactError: the stored commits cannot be read.
+            BusError: the artifact store does not answer.
         """
         mirror = await self.mirror_at(queue.repository, queue.base.commit)
         onto = queue.base
@@ -133,11 +163,34 @@ class Composer:
                 break
             if not await _has(mirror, position.commits[-1]):
                 entries = [queue.entries[run_id].entry for run_id in position.runs]
-                made = await self.compose(queue.repository, onto, entries)
-                if made != ComposedPosition(position.tree, position.commits):
+                if position.signed:
+                    made = await self._restore(mirror, onto, entries, position)
+                else:
+                    made = await self.compose(queue.repository, onto, entries)
+                if made != ComposedPosition(position.tree, position.commits, position.signed):
                     raise GitError(f"position {position.number} of {queue.branch} comes out differently", code="tree_differs")
             onto = Tip(commit=position.commits[-1], tree=position.tree)
         return mirror
+
+    async def _restore(
+        self, mirror: Mirror, onto: Tip, entries: Sequence[Entry], position: Position
+    ) -> ComposedPosition | NotComposed | None:
+        """Store the signed commits of another gatekeeper in the mirror; None if they are not what the entries give.
+
+        Tree and parent of each are computed here, and its id is the hash of its bytes.
+        """
+        steps = await self._steps(mirror, onto.tree, entries)
+        if isinstance(steps, NotComposed):
+            return steps
+        raw = dict(parse_objects(await self.artifacts.get_artifact(position.signed), "commit"))
+        parent = onto.commit
+        for (_, tree), commit in zip(steps, position.commits, strict=True):
+            fields = parse_commit(raw.get(commit, b""))
+            if (fields.tree, fields.parents) != (tree, (parent,)):
+                return None
+            await mirror.put_commit(raw[commit], commit)
+            parent = commit
+        return ComposedPosition(steps[-1][1], position.commits, position.signed)
 
 
 async def _has(mirror: Mirror, commit: str) -> bool:
@@ -150,7 +203,7 @@ async def _has(mirror: Mirror, commit: str) -> bool:
     return True
 
 
-async def _commit(mirror: Mirror, run: Run, tree: str, parent: str) -> str:
+async def _commit(mirror: Mirror, run: Run, tree: str, parent: str, *, sign: bool) -> str:
     if run.contract is None or run.queued is None:
         raise MalformedError(f"{run.run_id} was never queued", code="run_unknown")
     return await mirror.commit_tree(
@@ -159,6 +212,7 @@ async def _commit(mirror: Mirror, run: Run, tree: str, parent: str) -> str:
         message=commit_message(run, run.contract),
         when=datetime.fromisoformat(run.queued.at),
         author=run.contract.author,
+        signed=sign,
     )
 
 

@@ -391,9 +391,10 @@ class MergeQueues:
 
     async def _compose(self, queue_id: str, queue: Queue, command: Compose) -> None:
         await self.composer.bring(queue, command.onto.tree)
-        made = await self.composer.compose(queue.repository, command.onto, command.entries)
+        made = await self.composer.compose(queue.repository, command.onto, command.entries, sign=True)
         if isinstance(made, ComposedPosition):
-            await self.apply(queue_id, PositionComposed(number=command.position, tree=made.tree, commits=made.commits))
+            event = PositionComposed(number=command.position, tree=made.tree, commits=made.commits, signed=made.signed)
+            await self.apply(queue_id, event)
         elif made.code == "conflict_with_ahead":
             await self.apply(queue_id, ConflictFound(command.position, made.run_id, made.paths))
         else:

@@ -378,12 +378,32 @@ class Mirror:
         """Return the bytes of objects of one ``kind`` (``commit`` or ``tree``), by id. Raises GitError (``object_missing``)."""
         return await in_thread(self._objects.raw_objects, tuple(object_ids), kind)
 
-    async def commit_tree(self, tree: str, *, parent: str, message: str, when: datetime, author: Person | None = None) -> str:
+    async def commit_tree(
+        self, tree: str, *, parent: str, message: str, when: datetime, author: Person | None = None, signed: bool = False
+    ) -> str:
         """A commit by Gatewright, and by ``author`` if there is one; the same arguments give the same id.
 
-        ``when`` is aware, seconds count. MalformedError (``bad_message``, ``bad_author``).
+        ``when`` is aware, seconds count. ``signed``: sign it where ``signs``; its id may differ each time.
+        MalformedError (``bad_message``, ``bad_author``), GitError (``commit_signing_unavailable``).
         """
-        return await in_thread(self._objects.commit_tree, tree, parent, message, when, author)
+
+        def make() -> str:
+            signer = self._remote.signer() if signed else None
+            return self._objects.commit_tree(tree, parent, message, when, author, signer)
+
+        return await in_thread(make)
+
+    async def signs(self) -> bool:
+        """Return whether landed commits are signed for this repository."""
+        return await in_thread(self._remote.signs)
+
+    async def demands_signatures(self) -> bool:
+        """Return whether the operator declared that this repository refuses unsigned commits."""
+        return await in_thread(self._remote.demands_signatures)
+
+    async def put_commit(self, data: bytes, commit: str) -> None:
+        """Store a commit that another host made. Raises GitError (``tree_differs``) unless its id is ``commit``."""
+        await in_thread(self._objects.put_commit, data, commit)
 
     async def current(self, ref: str) -> str | None:
         """Return the object that the full name ``ref`` points to in the repository now; None if it does not exist."""

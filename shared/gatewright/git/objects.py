@@ -6,15 +6,17 @@ interface.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import signal
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import DeniedError, GatewrightError, GitError, MalformedError, PatchError
@@ -49,6 +51,9 @@ from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id
 from gatewright.patterns import BytesPattern
 
+if TYPE_CHECKING:
+    from gatewright.git.access.signing import CommitSigner
+
 #: Largest patch in bytes, received or made here.
 PATCH_LIMIT = 128 << 20
 #: The largest single piece of memory for applying one: a few hundred compressed bytes could make it as large as they like.
@@ -71,6 +76,8 @@ LARGE_INDEX = 1 << 20
 _DIED = 128
 #: git's messages about its own object store, which are no fault of a patch.
 _STORE_FAILED = BytesPattern(rb"(?m)^error: unable to create temporary file: ")
+#: Seconds for one signature: an agent may ask its owner for a touch.
+SIGNING_SECONDS = 60.0
 _GATEWRIGHT = Person(name="Gatewright", email="gatewright@localhost")
 #: The schema refuses these; what is made here must hold without it.
 _FORGES = re.compile(r"[\x00-\x1f\x7f<>]")  # noqa: TID251 - linear: single characters
@@ -405,10 +412,21 @@ class Objects:
             with suppress(FileNotFoundError):
                 report.unlink()
 
-    def commit_tree(self, tree: str, parent: str, message: str, when: datetime, author: Person | None = None) -> str:
+    def commit_tree(
+        self,
+        tree: str,
+        parent: str,
+        message: str,
+        when: datetime,
+        author: Person | None = None,
+        signer: CommitSigner | None = None,
+    ) -> str:
         """The id of a commit that depends on the arguments alone; the committer is Gatewright, ``author`` who is given.
 
+        With ``signer`` git signs it. Most signatures differ each time, and so does the id.
+
         MalformedError: ``bad_message`` for a NUL in the message, ``bad_author`` for a name that would not be one line.
+        GitError: ``commit_signing_unavailable``.
         """
         if "\0" in message:
             raise MalformedError("a commit message cannot hold a NUL character", code="bad_message")
@@ -417,9 +435,33 @@ class Objects:
         if _FORGES.search(by.name + by.email):
             raise MalformedError("the author's name or address would forge a commit", code="bad_author")
         identity = {"GIT_AUTHOR_NAME": by.name, "GIT_AUTHOR_EMAIL": by.email, "GIT_AUTHOR_DATE": date}
-        identity |= {"GIT_COMMITTER_NAME": _GATEWRIGHT.name, "GIT_COMMITTER_EMAIL": _GATEWRIGHT.email}
+        landed_by = signer.committer if signer is not None and signer.committer is not None else _GATEWRIGHT
+        identity |= {"GIT_COMMITTER_NAME": landed_by.name, "GIT_COMMITTER_EMAIL": landed_by.email}
         identity |= {"GIT_COMMITTER_DATE": date}
-        options = ("--no-gpg-sign", "-p", check_object_id(parent), "-F", "-")
-        text = message.encode("utf-8", "replace")
-        made = self._git.execute("commit-tree", *options, check_object_id(tree), stdin=text, environment=identity)
+        words = ("commit-tree", "-p", check_object_id(parent), "-F", "-")
+        text, tree = message.encode("utf-8", "replace"), check_object_id(tree)
+        if signer is None:
+            made = self._git.execute(*words, "--no-gpg-sign", tree, stdin=text, environment=identity)
+        else:
+            made = self._sign((*words, "--gpg-sign", tree), text, identity, signer)
         return check_object_id(made.decode("ascii", "replace").strip())
+
+    def _sign(self, words: Sequence[str], text: bytes, identity: Mapping[str, str], signer: CommitSigner) -> bytes:
+        environment = {**identity, **signer.environment}
+        try:
+            return self._git.execute(
+                *words, stdin=text, environment=environment, settings=signer.settings, timeout=SIGNING_SECONDS
+            )
+        except CommandFailedError as error:
+            raise signer.refusal(error.output) from error
+        except GitError as error:
+            if error.reason != "git_timeout":
+                raise
+            raise signer.refusal(f"the program did not answer within {SIGNING_SECONDS:g} s") from error
+
+    def put_commit(self, data: bytes, commit: str) -> None:
+        """Store a commit that another host made. Raises GitError (``tree_differs``) unless its id is ``commit``."""
+        kind = hashlib.sha256 if len(check_object_id(commit)) == 64 else partial(hashlib.sha1, usedforsecurity=False)
+        if kind(b"commit %d\0%s" % (len(data), data)).hexdigest() != commit:
+            raise GitError(f"the stored commit is not {commit}", code="tree_differs")
+        self._git.execute("hash-object", "-t", "commit", "-w", "--stdin", stdin=data)

@@ -17,6 +17,7 @@ from gatewright.errors import DeniedError, GitError, SandboxError
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.access.refusals import TOO_LARGE, refusal
 from gatewright.git.access.remote_git import RemoteGit, limit_words
+from gatewright.git.access.signing import CommitSigner, make_signer
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
 from gatewright.git.host.damage import PARTIAL, damage, is_partial
 from gatewright.git.host.local_repository import LocalRepository, find_repository
@@ -111,6 +112,7 @@ class Remote:
         self._git = git
         self._source = source
         self._seconds = seconds
+        self._access = access
         self._far = RemoteGit(git, source, access)
         self._serve = (f"--upload-pack={remote_command('upload-pack', _SERVE)}",) if source.local else ()
         self._planted = PlantedLinks()
@@ -309,6 +311,19 @@ class Remote:
         except (GitError, DeniedError):
             return False
 
+    def signs(self) -> bool:
+        """Return whether landed commits are signed for the repository."""
+        return self._access.signing(self._source) is not None
+
+    def signer(self) -> CommitSigner | None:
+        """Return how they are signed. Raises GitError (``commit_signing_unavailable``)."""
+        signing = self._access.signing(self._source)
+        return make_signer(signing) if signing is not None else None
+
+    def demands_signatures(self) -> bool:
+        """Return whether the operator declared that the repository refuses unsigned commits."""
+        return self._access.demands_signatures(self._source)
+
     def target_rules(self) -> TargetRules:
         """The rules of the repository about pushes that are not applied from here. GitError."""
         return target_rules(self._find(writing=False)) if self._source.local else NO_RULES
@@ -405,7 +420,12 @@ class Remote:
             words = f"{ref} cannot be made while {in_the_way} is there: git keeps one as a folder and the other as a file"
             raise GitError(words, code="ref_in_the_way") from error
         if wants_signatures(error.output):
-            words = f"the target accepts signed commits only, and Gatewright signs none; its message: {error.output}"
+            cause = (
+                "does not accept the signature"
+                if self.signs()
+                else "accepts signed commits only, and this one has no signature"
+            )
+            words = f"the target {cause}; its message: {error.output}"
             raise GitError(words, code="landing_unsigned") from error
         words = f"the target refused {ref}: {reason.decode('utf-8', 'replace')[:200]!a}"
         raise GitError(f"{words}; its message: {error.output}", code="landing_refused") from error

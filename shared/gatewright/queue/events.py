@@ -192,12 +192,16 @@ class PositionPlanned(QueueEvent, frozen=True):
 
 
 class PositionComposed(QueueEvent, frozen=True):
-    """A position has a tree, and one commit for each of its runs, in order. The last commit has that tree."""
+    """A position has a tree, and one commit for each of its runs, in order. The last commit has that tree.
+
+    ``signed``: URI of the commits' bytes where they are signed, because a signature cannot be made again.
+    """
 
     event_type: ClassVar[str] = "position_composed"
     number: Positive
     tree: ObjectId
     commits: tuple[ObjectId, ...]
+    signed: str = ""
 
     def may_follow(self, queue: Queue) -> str:
         position = queue.position(self.number)
@@ -206,9 +210,8 @@ class PositionComposed(QueueEvent, frozen=True):
         return "" if len(position.runs) == len(self.commits) else "there is one commit for each run"
 
     def apply(self, queue: Queue) -> Queue:
-        line = tuple(
-            replace(each, tree=self.tree, commits=self.commits) if each.number == self.number else each for each in queue.line
-        )
+        facts = {"tree": self.tree, "commits": self.commits, "signed": self.signed}
+        line = tuple(replace(each, **facts) if each.number == self.number else each for each in queue.line)
         after = replace(queue, line=line)
         known = queue.results.get(self.tree)
         return after.with_result(self.tree, replace(known, runs=after.runs_of(self.tree))) if known is not None else after

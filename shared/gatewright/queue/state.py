@@ -52,7 +52,7 @@ class Position(Struct, frozen=True):
     """A candidate position: ``runs`` on top of ``ahead``, which are on top of ``base``.
 
     ``ahead``: runs that were assumed to land when it was formed. ``tree``, and ``commits`` with one commit for each run, are
-    empty until it is composed.
+    empty until it is composed. ``signed``: URI of the bytes of signed commits.
     """
 
     number: int
@@ -61,6 +61,7 @@ class Position(Struct, frozen=True):
     ahead: tuple[str, ...] = ()
     tree: str = ""
     commits: tuple[str, ...] = ()
+    signed: str = ""
 
 
 class TestRun(Struct, frozen=True):

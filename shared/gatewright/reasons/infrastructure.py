@@ -106,6 +106,9 @@ _REPOSITORIES = {
     "repository_redirected": "use the address that the server redirects to",
     "repository_too_large": "raise GATEWRIGHT_MIRROR_BYTES on the host that the message is from",
 }
+_SIGNING = {
+    "commit_signing_unavailable": "make key, agent and program of the message usable for the gatekeeper's account",
+}
 _STORES = {
     "store_client_missing": "install the extra: pip install '/path/to/gatewright[stores]'",
     "store_credentials_missing": "have policies/stores.json refer to a credential, and store it there",
@@ -192,6 +195,7 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "deploy.md#disk-space", _HOST),
     *section("infrastructure", "cli.md#exit-codes", _GIT),
     *section("infrastructure", "deploy.md#private-repositories", _REPOSITORIES),
+    *section("infrastructure", "order-changes.md#signed-commits", _SIGNING),
     *section("infrastructure", "evidence-storage.md#error-codes", _STORES),
     *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
     *section("infrastructure", "observability.md#logs", _SERVICES),

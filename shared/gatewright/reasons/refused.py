@@ -101,7 +101,6 @@ _PROTECTED = {
 _LANDING = {
     "deletion_refused": "read the repository's message: it refused to delete the branch",
     "landing_refused": "read the repository's message: it refused the push",
-    "landing_unsigned": "exempt refs/heads/gatewright/** from signed commits, or use --land none and sign it yourself",
     "ref_in_the_way": "land on another branch name, or delete or rename the branch that the message names",
     "target_has_hooks": "land by SSH or HTTPS, where the server runs the hook, or remove the hook from the repository",
     "target_not_own": "run Gatewright as the owner of the repository, or land by SSH or HTTPS",
@@ -109,6 +108,10 @@ _LANDING = {
     "target_not_confined": "land on a new branch: this host cannot confine a push to the target",
     "ref_folder_is_link": "remove the link at refs/heads/gatewright",
     "ref_moved": "inspect the moved branch, then run the same command again",
+}
+_SIGNATURES = {
+    "landing_unsigned": "set `sign` for the repository in repositories.json, with a key that its server accepts",
+    "target_demands_signatures": "set `sign` for the repository in repositories.json, or use --land none and sign it yourself",
 }
 _TARGETS = {
     "target_checked_out": "switch your checkout to another branch, or land on a new branch",
@@ -220,6 +223,7 @@ REFUSED: Final[tuple[Reason, ...]] = (
         RetryOffer.KIND,
     ),
     *section("refused", "order-changes.md#when-a-run-does-not-succeed", _LANDING),
+    *section("refused", "order-changes.md#signed-commits", _SIGNATURES),
     *section("refused", "order-changes.md#when-a-run-does-not-succeed", _TARGETS, RetryOffer.LAND_BRANCH),
     *section("refused", "approvals.md#refusals", _APPROVALS),
     *section("refused", "approvals.md#refusals", _REVIEWS),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -19,6 +20,7 @@ from gatewright.bus.stream_settings import StreamSettings, read_days, read_sizes
 from gatewright.bus.topology import DEFAULT_POOL, MOST_PARTITIONS, Role
 from gatewright.errors import ConfigurationError
 from gatewright.git.access.credentials import RepositoryAccess
+from gatewright.git.host.user_checkout import UserSigning
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_room import MIRROR_BYTES, MirrorRoom, nothing_needed
 from gatewright.resources import policy_directory
@@ -186,9 +188,11 @@ class ServiceSettings(BaseSettings):
         """Return the disk budget of a role's mirrors on this host."""
         return MirrorRoom(self.mirrors(role), self.mirror_bytes, needed)
 
-    def open_mirrors(self, role: Role, needed: Callable[[], Collection[str]] = nothing_needed) -> Mirrors:
+    def open_mirrors(
+        self, role: Role, needed: Callable[[], Collection[str]] = nothing_needed, user: UserSigning | None = None
+    ) -> Mirrors:
         """The mirrors of a role, with what the policy gives it for repositories of other hosts. Raises ConfigurationError."""
-        access = RepositoryAccess.load(self.policies, role)
+        access = replace(RepositoryAccess.load(self.policies, role), user=user)
         return Mirrors(self.mirrors(role), access=access, most=self.mirror_bytes, needed=needed)
 
     def scanner(self) -> SecretScanner:

@@ -19,6 +19,8 @@ from tests.git.access.conftest import write_policy
 PLACE = "https://forge.example/team/"
 TOKEN = {"token": {"environment": "SHOP_TOKEN"}}
 KEY = {"key_file": "/run/secrets/key"}
+PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINNMVUIDVsW3JoBcpA9OI6yc71AS7LKlGQxnLTlYjH7S"
+SIGN = {"format": "ssh", "key_file": "/run/secrets/signing"}
 SSH = ["ssh://git@forge.example/team/", "git@forge.example:team/"]
 
 
@@ -70,6 +72,26 @@ def test_the_policy_that_comes_with_the_package_has_the_agent_of_the_account_for
         {"places": [PLACE], "proxy": {"url": "http://me:pw@proxy:3128"}},
         {"places": [PLACE], "proxy": {"url": "http://proxy:3128", "user": "me"}},
         {"places": [PLACE], "proxy": {"url": "socks5://proxy"}},
+        {"places": ["/srv/git/"]},
+        {"places": ["/srv/git/"], "sign": SIGN, "push": {"agent": True}},
+        {"places": [PLACE], "signatures": "wanted"},
+        {"places": [PLACE], "sign": {"format": "ssh"}},
+        {"places": [PLACE], "sign": {"format": "x509", "key_file": "/run/key"}},
+        {"places": [PLACE], "sign": SIGN | {"agent": True, "key": PUBLIC}},
+        {"places": [PLACE], "sign": SIGN | {"key": PUBLIC}},
+        {"places": [PLACE], "sign": SIGN | {"key_file": "key"}},
+        {"places": [PLACE], "sign": SIGN | {"key_file": "/run/key,--exec=x y"}},
+        {"places": [PLACE], "sign": SIGN | {"format": "openpgp"}},
+        {"places": [PLACE], "sign": SIGN | {"passphrase": "in_the_clear"}},
+        {"places": [PLACE], "sign": {"format": "ssh", "agent": True}},
+        {"places": [PLACE], "sign": {"format": "ssh", "agent": True, "key": "/etc/ssh/ssh_host_ed25519_key"}},
+        {"places": [PLACE], "sign": {"format": "ssh", "agent": True, "key": f"{PUBLIC}\nssh-rsa AAAA"}},
+        {"places": [PLACE], "sign": {"format": "openpgp", "agent": True, "key": "--output=/tmp/x"}},
+        {"places": [PLACE], "sign": {"format": "openpgp", "agent": True, "key": "F00D"}},
+        {"places": [PLACE], "sign": SIGN | {"committer": {"name": "Bot"}}},
+        {"places": [PLACE], "sign": SIGN | {"committer": {"name": "Bot <x@y>", "email": "bot@example.org"}}},
+        {"places": [PLACE], "sign": SIGN | {"committer": {"name": "Bot\nparent 1", "email": "bot@example.org"}}},
+        {"places": [PLACE], "sign": SIGN | {"committer": {"name": "Bot", "email": ""}}},
     ],
     ids=lambda entry: json.dumps(entry)[:60],
 )

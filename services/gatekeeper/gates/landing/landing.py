@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import GitError, HostError
+from gatewright.git.access.signing import UNAVAILABLE, without_signature
 from gatewright.git.mirror import Mirror
 from gatewright.git.refs import folder_names
 from gatewright.host_errors import is_waited_for
@@ -17,12 +18,15 @@ from gatewright.rules.landing import commit_message, landing_ref
 from gatewright.run.events import CandidateComposed
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
+from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: Push attempts that another gatekeeper's push may disturb, and the pause between two of them in seconds.
 TRIES = 5
 PAUSE = 0.2
 #: Maximum number of commits searched on the ref for an earlier landing of this run.
 LOOKED_AT = 10_000
+#: Time of the commit that a trial signature is for; a constant, so that it is one object where signatures are the same.
+TRIAL_TIME = datetime(2001, 1, 1, tzinfo=UTC)
 
 _RUN = re.compile(r"^Gatewright-Run: (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
 
@@ -49,6 +53,7 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
     3. The branch to move exists.
     4. It points to the baseline, from where the landing moves it, unless the change goes through the merge queue.
     5. No worktree has it checked out.
+    6. Commits can be signed, where the operator's policy or the repository requires signatures.
 
     The landing itself detects later changes.
 
@@ -65,6 +70,7 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
         report.violate(fault.reason, "target.rules", fault.message)
     for hook in rules.reacting:
         report.remark("target.rules", f"{hook} of the target does not run")
+    await _judge_signing(report, baseline, mirror)  # 6
     if not repository.moves_target:
         await _judge_name(context, ref, mirror)  # 2
         return
@@ -77,6 +83,25 @@ async def judge_target(context: GateContext, repository: Repository, baseline: s
         report.violate("target_elsewhere", "target", words)
     elif (place := await mirror.checked_out(ref)) is not None:  # 5
         report.violate("target_checked_out", "target", f"{ref} is checked out in {place}")
+
+
+async def _judge_signing(report: GateReportBuilder, baseline: str, mirror: Mirror) -> None:
+    """Sign a commit that goes nowhere: only that shows that program, key and agent are usable."""
+    signs = await mirror.signs()
+    if not signs and not await mirror.demands_signatures():
+        return
+    report.checked("target.signatures")
+    if not signs:
+        words = "the target accepts signed commits only, and repositories.json has no key to sign with"
+        report.violate("target_demands_signatures", "target.signatures", words)
+        return
+    try:
+        tree = await mirror.tree_of(baseline)
+        await mirror.commit_tree(tree, parent=baseline, message="trial", when=TRIAL_TIME, signed=True)
+    except GitError as error:
+        if error.reason != UNAVAILABLE:
+            raise
+        report.violate(error.reason, "target.signatures", error.message)
 
 
 async def _judge_name(context: GateContext, ref: str, mirror: Mirror) -> None:
@@ -93,9 +118,9 @@ async def _judge_name(context: GateContext, ref: str, mirror: Mirror) -> None:
 async def land(context: ChangeContext, run: Run) -> LandingOutcome:
     """Land the candidate.
 
-    Idempotent: a repetition makes the same commit and finds it landed, so a crash in between is harmless. A ledger restored
-    from a backup makes another commit of the same tree; then the commit that this run landed earlier is used. If that has
-    another tree, nothing lands (``landed_before``).
+    Idempotent: a repetition makes the same commit and finds it landed, so a crash in between is harmless. A signature makes
+    another commit each time, and a ledger restored from a backup too; then the commit that this run landed earlier is used. If
+    that has another tree, nothing lands (``landed_before``).
     """
     report, contract, mirror = context.report, context.contract, context.mirror
     candidate, repository = run.candidate, contract.repository
@@ -129,11 +154,14 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
             return LandingOutcome()
     report.saw(COMMIT, earlier or commit)
     report.saw(TREE, tree)
-    return LandingOutcome(earlier or commit, tree, ref, previous, found=earlier is not None)
+    found = earlier is not None and not await _differ_by_signature(earlier, commit, mirror)
+    return LandingOutcome(earlier or commit, tree, ref, previous, found)
 
 
 async def has_landed(context: ChangeContext, run: Run) -> bool:
     """Return whether the exact commit is on its ref already, because of a crash before the ledger recorded it.
+
+    A signed commit may be another one each time: it is compared without its signature.
 
     Raises:
         GitError: the repository cannot be read.
@@ -142,18 +170,30 @@ async def has_landed(context: ChangeContext, run: Run) -> bool:
     ref = landing_ref(run.run_id, repository) if repository is not None else ""
     if candidate is None or not ref:
         return False
-    return await _holds(await _commit(context, run, candidate), ref, context.mirror)
+    mirror = context.mirror
+    commit = await _commit(context, run, candidate)
+    if not await mirror.signs():
+        return await _holds(commit, ref, mirror)
+    earlier = await _landed_before(run.run_id, run.accepted.baseline_commit, ref, mirror)
+    return earlier is not None and await _differ_by_signature(earlier, commit, mirror)
 
 
 async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed) -> str:
-    """Create the commit to land: deterministic for the same run. Raises GitError."""
+    """Create the commit to land: deterministic for the same run, except for a signature. Raises GitError."""
     return await context.mirror.commit_tree(
         candidate.tree,
         parent=run.accepted.baseline_commit,
         message=commit_message(run, context.contract),
         when=datetime.fromisoformat(run.created_at),
         author=context.contract.author,
+        signed=True,
     )
+
+
+async def _differ_by_signature(one: str, other: str, mirror: Mirror) -> bool:
+    """Return whether two commits are the same but for their signatures."""
+    raw = await mirror.raw_objects((one, other), "commit")
+    return without_signature(raw[one]) == without_signature(raw[other])
 
 
 async def push_commit(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:

@@ -50,6 +50,9 @@ _INSTALLER_PREFIXES = ("PIP_", "UV_", "NPM_", "npm_config_", "PNPM_", "YARN_", "
 _ENGINE_PREFIXES = ("DOCKER_", "CONTAINER_", "CONTAINERS_", "XDG_RUNTIME_DIR")
 #: ``OTEL_``: destination of traces.
 _INHERITED_PREFIXES = (_PREFIX, "LC_", "OTEL_")
+#: How the user's git signs commits, for the gatekeeper alone, and the variable that locates the keyring of gpg.
+USER_SIGNING = "GATEWRIGHT_USER_SIGNING"
+_KEYRING = "GNUPGHOME"
 
 
 def _variable(field: str) -> str:
@@ -145,7 +148,13 @@ def load() -> CliSettings:
 
 def inherited_environment() -> dict[str, str]:
     """Return the environment that the processes of the stack start with."""
-    return {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}
+    inherited = (name for name in os.environ if name in _INHERITED or name.startswith(_INHERITED_PREFIXES))
+    return {name: os.environ[name] for name in inherited if name != USER_SIGNING}
+
+
+def user_signing_variables() -> dict[str, str]:
+    """Return the variables that are set about signatures of the user's git."""
+    return {name: os.environ[name] for name in (USER_SIGNING, _KEYRING) if os.environ.get(name)}
 
 
 def model_keys() -> dict[str, str]:

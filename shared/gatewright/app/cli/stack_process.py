@@ -25,6 +25,7 @@ from gatewright.app.cli.output import complain, emit, note, say
 from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
+from gatewright.app.cli.user_git import with_user_signing
 from gatewright.app.stack import state
 from gatewright.app.stack.lingering import end, fingerprint, make_way, until_idle
 from gatewright.app.stack.lingering_start import start_error
@@ -62,7 +63,7 @@ async def bring_up(
         home=place.home,
         base_environment=inherited_environment(),
         model_keys=model_keys(),
-        repository_keys=repository_keys(),
+        repository_keys=with_user_signing(repository_keys(), place.here),
         workers=workers,
         # Environments that ``run --env auto`` makes while the stack runs are offered, too.
         environments=(*_prefixes(environments, place), place.home.resolve() / MADE / EVERY),
@@ -162,7 +163,7 @@ def bring_up_detached(
             env={
                 **inherited_environment(),
                 **model_keys(),
-                **_of_all_roles(repository_keys()),
+                **_of_all_roles(with_user_signing(repository_keys(), place.here)),
                 "GATEWRIGHT_HOME": str(place.home),
             },
             start_new_session=True,

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from gatewright.app.cli.settings import user_git_environment
+from gatewright.app.cli.settings import USER_SIGNING, user_git_environment, user_signing_variables
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.vocabulary import Person
+from gatewright.errors import GitError
 from gatewright.git.host.user_checkout import UserCheckout
 
 
 def user_checkout(start: Path) -> UserCheckout:
     """Return the checkout around ``start``, with the git configuration of the user."""
     return UserCheckout(start, user_git_environment())
+
+
+def with_user_signing(keys: Mapping[str, Mapping[str, str]], folder: Path) -> dict[str, Mapping[str, str]]:
+    """Return variables of roles, with how the user's git signs commits in ``folder`` for the gatekeeper.
+
+    Unchanged where git signs none, and for a repository that is no local folder. A process that was started with an answer
+    keeps it.
+    """
+    variables = user_signing_variables()
+    if USER_SIGNING not in variables and folder.is_dir():
+        with contextlib.suppress(GitError):  # a folder that git cannot read has an error of its own
+            if (signing := user_checkout(folder).signing()) is not None:
+                variables[USER_SIGNING] = msgspec.json.encode(signing).decode()
+    own = variables if USER_SIGNING in variables else {}
+    return {**keys, "gatekeeper": {**keys.get("gatekeeper", {}), **own}}
 
 
 def user_name() -> str:

@@ -25,11 +25,14 @@ from gatewright.git.access.policy import (
     PUSHING,
     REPOSITORIES_FILE,
     AccessRole,
+    CommitSigning,
     Purpose,
     RepositoriesPolicy,
     RepositoryCredential,
     RepositoryEntry,
 )
+from gatewright.git.host.identity import real_place
+from gatewright.git.host.user_checkout import UserSigning
 from gatewright.git.refs import Source
 from gatewright.own_interpreter import loader_words
 from gatewright.policy_files import KeyOwner, KeyReference
@@ -96,6 +99,8 @@ class RepositoryAccess:
 
     policy: RepositoriesPolicy
     role: AccessRole
+    #: How the user's git signs in the user's repository, for the gatekeeper of the user's own stack.
+    user: UserSigning | None = None
 
     @classmethod
     def load(cls, folder: Path, role: AccessRole) -> RepositoryAccess:
@@ -118,6 +123,21 @@ class RepositoryAccess:
         if purpose == "push" and entry is not None and credential is None and entry.read is not None:
             raise _missing(source, purpose)
         return _by_https(source, entry, credential)
+
+    def signing(self, source: Source) -> CommitSigning | UserSigning | None:
+        """Return the key that signs commits for a repository; None for unsigned ones, and for a role that never lands."""
+        if self.role not in PUSHING:
+            return None
+        entry = self.policy.entry(source)
+        if entry is not None and entry.sign is not None:
+            return entry.sign
+        own = self.user is not None and source.local and str(real_place(source.address)) == self.user.repository
+        return self.user if own else None
+
+    def demands_signatures(self, source: Source) -> bool:
+        """Return whether the operator declared that the repository refuses unsigned commits."""
+        entry = self.policy.entry(source)
+        return entry is not None and entry.signatures == "required"
 
     def _refuse_source(self, source: Source, purpose: Purpose) -> DeniedError:
         words = f"the {self.role} may not {purpose} {source.address}: {REPOSITORIES_FILE} has no credential for it"

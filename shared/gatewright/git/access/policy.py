@@ -1,7 +1,8 @@
-"""``repositories.json``: by place, which credential reads and which pushes, and how its server is known. It holds no key."""
+"""``repositories.json``: by place, which credential reads, pushes and signs, and how its server is known. It holds no key."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
@@ -9,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
+from gatewright.contracts.people.authors import commit_author
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import MalformedError
 from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, covers_address
 from gatewright.git.refs import Source
@@ -22,6 +25,9 @@ PUSHING: Final[frozenset[AccessRole]] = frozenset({"gatekeeper", "operator"})
 #: ssh expands tokens and variables in the names of files, and splits them at blanks.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+@=-")
 _USER = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$"
+#: The operator's own text: an SSH key as one line of a file of public keys, an OpenPGP key id or fingerprint.
+_PUBLIC_KEY = re.compile(r"[a-z0-9@.-]{1,64} [A-Za-z0-9+/=]{16,4000}( [ -~]{0,200})?")  # noqa: TID251 - bounded
+_KEY_ID = re.compile(r"(0x)?[0-9A-Fa-f]{16,64}!?")  # noqa: TID251 - bounded
 #: Variables of this prefix are given to every role, so that none of them may hold a credential.
 _OF_ALL_ROLES = "GATEWRIGHT_"
 
@@ -43,8 +49,6 @@ def _place(pattern: str) -> str:
         check_pattern(pattern)
     except MalformedError as error:
         raise ValueError(error.message) from None
-    if not protocols_of(pattern):
-        raise ValueError("a place is on another host: https://HOST/..., ssh://USER@HOST/... or USER@HOST:...")
     return pattern
 
 
@@ -102,10 +106,48 @@ class HttpProxy(PolicyModel):
         return self
 
 
-class RepositoryEntry(PolicyModel):
-    """The access to the repositories at ``places`` and below them.
+class Committer(PolicyModel):
+    """The committer of signed commits: servers verify a commit only if the address belongs to the key."""
 
-    ``known_hosts`` and ``ca_file`` are the only trust in their servers; without them the host's own apply.
+    name: str
+    email: str
+
+    @model_validator(mode="after")
+    def _line(self) -> Committer:
+        if commit_author(self.name, self.email) != Person(name=self.name, email=self.email):
+            raise ValueError("name and address of a committer are one line each, without angle brackets")
+        return self
+
+
+class CommitSigning(PolicyModel):
+    """The key that signs landed commits: ``key_file``, a private SSH key without a passphrase, or ``key`` of an ``agent``.
+
+    ``key`` is a public SSH key as in ``id_ed25519.pub``, or the id of an OpenPGP key in the keyring of the account.
+    """
+
+    format: Literal["ssh", "openpgp"]
+    key_file: PlainFile | None = None
+    agent: bool = False
+    key: str | None = Field(default=None, max_length=4096)
+    committer: Committer | None = None
+
+    @model_validator(mode="after")
+    def _one_key(self) -> CommitSigning:
+        if (self.key_file is not None) == self.agent or (self.key is not None) != self.agent:
+            raise ValueError("a signing key is either key_file, or agent with key")
+        if self.key_file is not None and self.format == "openpgp":
+            raise ValueError("an OpenPGP key is in the keyring of the account: use agent and key")
+        form = _PUBLIC_KEY if self.format == "ssh" else _KEY_ID
+        if self.key is not None and form.fullmatch(self.key) is None:
+            raise ValueError("key is a line TYPE BASE64 of a public SSH key, or an OpenPGP key id of 16 to 64 digits")
+        return self
+
+
+class RepositoryEntry(PolicyModel):
+    """The access to the repositories at ``places`` and below them, and the signatures of commits there.
+
+    ``known_hosts`` and ``ca_file`` are the only trust in their servers; without them the host's own apply. ``signatures``:
+    the repository refuses unsigned commits.
     """
 
     places: tuple[Place, ...] = Field(min_length=1)
@@ -114,10 +156,17 @@ class RepositoryEntry(PolicyModel):
     known_hosts: PlainFile | None = None
     ca_file: PlainFile | None = None
     proxy: HttpProxy | None = None
+    sign: CommitSigning | None = None
+    signatures: Literal["required"] | None = None
 
     @model_validator(mode="after")
     def _fitting(self) -> RepositoryEntry:
-        """Refuse a credential for a place it would not be sent to, and a token or key for all places."""
+        """Refuse a credential for a place it would not be sent to, and a token or key for all places.
+
+        A place on this host needs no credential, so an entry for it is about signatures.
+        """
+        if self.sign is None and self.signatures is None and not all(map(protocols_of, self.places)):
+            raise ValueError("a place is on another host: https://HOST/..., ssh://USER@HOST/... or USER@HOST:...")
         for credential in (self.read, self.push):
             if credential is None:
                 continue
@@ -162,9 +211,12 @@ class RepositoriesPolicy(PolicyModel):
         return next((each for each in self.repositories if covers_address(source.address, each.places)), None)
 
     def variables(self, role: str) -> frozenset[str]:
-        """The names of the variables that hold keys for ``role``."""
+        """The names of the variables that hold keys for ``role``, and of the one that locates a keyring that it signs from."""
         keys: Iterable[KeyReference] = (key for each in self.repositories for key in each.keys(role))
-        return frozenset(key.environment for key in keys if isinstance(key, EnvironmentKey))
+        signs = role in PUSHING and any(each.sign and each.sign.format == "openpgp" for each in self.repositories)
+        return frozenset(
+            {key.environment for key in keys if isinstance(key, EnvironmentKey)} | ({"GNUPGHOME"} if signs else set())
+        )
 
 
 NO_CREDENTIALS: Final = RepositoriesPolicy(version="1", repositories=())

@@ -15,6 +15,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from gatewright.contracts.people.authors import commit_author
+from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git.command import HARDENED, NO_GRAFTS, CommandFailedError, GitCommand
 from gatewright.git.host.damage import damage, damage_error
@@ -74,6 +78,20 @@ class Uncommitted:
     untracked: int
 
 
+class UserSigning(msgspec.Struct, frozen=True):
+    """How the user's git signs commits in the repository with the common folder ``repository``, as its settings have it.
+
+    ``fault``: why Gatewright cannot sign like that.
+    """
+
+    repository: str
+    format: str
+    key: str = ""
+    program: str = ""
+    committer: Person | None = None
+    fault: str = ""
+
+
 class UserCheckout:
     """The checkout that contains ``start``. ``environment`` is all that git sees of the user's variables.
 
@@ -112,10 +130,43 @@ class UserCheckout:
 
     def identity(self) -> Identity:
         """Return the committer's identity: ``author.*``, else ``user.*``, with includes resolved."""
-        found = (self._config.get(f"author.{key}") or self._config.get(f"user.{key}", "") for key in ("name", "email"))
-        # Both are sent on as text, which cannot hold invalid bytes.
-        name, email = (value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for value in found)
-        return Identity(name, email)
+        return self._person("author")
+
+    def signing(self) -> UserSigning | None:
+        """Return how the user's git signs commits here; None where it signs none (``commit.gpgSign``).
+
+        A signing program is taken from the user's own files only: the repository may name any program.
+        """
+        if "commit.gpgsign" not in self._config or self._setting("commit.gpgSign", "--type=bool")[1] != "true":
+            return None
+        kind, key = (
+            _as_text(self._config.get(name, usual)) for name, usual in (("gpg.format", "openpgp"), ("user.signingkey", ""))
+        )
+        fault = ""
+        names = (f"gpg.{kind}.program", *(("gpg.program",) if kind == "openpgp" else ()))
+        name = next((each for each in names if each in self._config), "")
+        scope, program = self._setting(name) if name else ("", "")
+        if kind not in {"ssh", "openpgp"}:
+            fault = f"Gatewright signs with gpg.format ssh or openpgp, and git is set to {kind[:40]!a}"
+        elif kind == "ssh" and not key:
+            fault = "user.signingKey of git is not set"
+        elif scope in {"local", "worktree"}:
+            fault = f"{name} is a setting of the repository, which may be hostile: set it with git config --global"
+        home = self._environment.get("HOME", "~")
+        key, program = (f"{home}{value[1:]}" if value.startswith("~/") else value for value in (key, program))
+        who = self._person("committer")
+        return UserSigning(str(self.folders.common), kind, key, program, commit_author(who.name, who.email), fault)
+
+    def _person(self, role: str) -> Identity:
+        """Return the identity of the ``author`` or the ``committer`` of new commits."""
+        found = (self._config.get(f"{role}.{key}") or self._config.get(f"user.{key}", "") for key in ("name", "email"))
+        return Identity(*map(_as_text, found))
+
+    def _setting(self, name: str, *options: str) -> tuple[str, str]:
+        """Return the scope and the value of a setting; both are empty without one."""
+        shown = self._ask("config", "--show-scope", "--null", "--includes", *options, "--get", name, ok=(0, 1)).stdout
+        scope, _, value = shown.decode("utf-8", "replace").removesuffix("\0").partition("\0")
+        return scope, value
 
     def exact_ref(self, name: str) -> str:
         """``name`` in a form that means the same in every clone's copy of the repository.
@@ -251,6 +302,11 @@ class UserCheckout:
         if finished.status not in ok:
             raise CommandFailedError(command.replace("_", "-"), finished.status, finished.stdout, finished.stderr)
         return finished
+
+
+def _as_text(value: str) -> str:
+    """Return a setting as text that can be sent on, which cannot hold invalid bytes."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
 from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
 from gatewright.app.cli.terminal import is_interactive
-from gatewright.app.cli.user_git import user_checkout, user_name, who_orders
+from gatewright.app.cli.user_git import user_checkout, user_name, who_orders, with_user_signing
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
@@ -121,7 +121,7 @@ async def _run_once(
         home=place.home,
         base_environment={**inherited_environment(), **_playing(cassette)},
         model_keys=model_keys() if cassette is None else {},
-        repository_keys=repository_keys(),
+        repository_keys=with_user_signing(repository_keys(), Path(prepared.request.repository.url)),
         workers=options.workers or min(max(options.shards, candidate_count(options.candidates)), os.cpu_count() or 1),
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
