@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError
 from gatewright.git.access.policy import CommitSigning
 from gatewright.git.host.user_checkout import UserSigning
+from gatewright.git.transport import key_variables
 
 UNAVAILABLE: Final = "commit_signing_unavailable"
 #: Bytes of the signing program's output that a message quotes.
@@ -24,8 +25,6 @@ _QUOTED: Final = 400
 #: Characters of a key's name that it shows.
 _SHOWN: Final = 120
 _PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {"ssh": ("gpg.ssh.program", "ssh-keygen"), "openpgp": ("gpg.program", "gpg")}
-#: Where each program finds keys: the socket of an agent, and the folders of gpg.
-_PLACES: Final[Mapping[str, tuple[str, ...]]] = {"ssh": ("SSH_AUTH_SOCK",), "openpgp": ("HOME", "GNUPGHOME")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +58,31 @@ def make_signer(signing: CommitSigning | UserSigning) -> CommitSigner:
     committer = Person(name=who.name, email=who.email) if who is not None else None
     if signing.key_file is not None:
         _check_file(signing.key_file)
-        return _make(signing.format, str(signing.key_file), committer=committer, names=())
-    key = signing.key or ""
+        return _make(signing.format, str(signing.key_file), committer, {})
+    key, variables = signing.key or "", key_variables(signing.format)
     if signing.format == "openpgp":
-        return _make("openpgp", key, committer=committer)
-    if not os.environ.get("SSH_AUTH_SOCK"):
+        return _make("openpgp", key, committer, variables)
+    if not variables:
         raise GitError(f"SSH_AUTH_SOCK names no agent that holds the SSH key {key[:_SHOWN]}", code=UNAVAILABLE)
-    return _make("ssh", f"key::{key}", committer=committer)
+    return _make("ssh", f"key::{key}", committer, variables)
 
 
 def _signer_of_user(signing: UserSigning) -> CommitSigner:
     if signing.fault:
         raise GitError(f"git signs your commits, and Gatewright cannot: {signing.fault}", code=UNAVAILABLE)
-    names = tuple({name for each in _PLACES.values() for name in each})  # a program of the user's choice may need any
-    return _make(signing.format, signing.key, signing.program, committer=signing.committer, names=names)
+    variables = key_variables("ssh", "openpgp")  # a program of the user's choice may need any
+    return _make(signing.format, signing.key, signing.committer, variables, signing.program)
 
 
-def _make(
-    kind: str, key: str, program: str = "", *, committer: Person | None, names: tuple[str, ...] | None = None
-) -> CommitSigner:
-    """Return the signer. ``key``: as git's ``user.signingKey``. ``names``: variables for the program, if not all."""
+def _make(kind: str, key: str, committer: Person | None, variables: Mapping[str, str], program: str = "") -> CommitSigner:
+    """Return the signer. ``key``: as git's ``user.signingKey``. ``program``: in place of the usual one."""
     setting, usual = _PROGRAMS[kind]
     label = f"the {'SSH' if kind == 'ssh' else 'OpenPGP'} key {key.removeprefix('key::')[:_SHOWN] or 'of the committer'}"
     found = shutil.which(program or usual)
     if found is None:
         raise GitError(f"{program or usual} is not on PATH, so {label} signs nothing: install it", code=UNAVAILABLE)
     settings = {"gpg.format": kind, setting: str(Path(found).absolute())} | ({"user.signingKey": key} if key else {})
-    environment = {name: os.environ[name] for name in (_PLACES[kind] if names is None else names) if os.environ.get(name)}
-    return CommitSigner(label, settings, {**environment, "SSH_ASKPASS_REQUIRE": "never"}, committer)
+    return CommitSigner(label, settings, {**variables, "SSH_ASKPASS_REQUIRE": "never"}, committer)
 
 
 def without_signature(commit: bytes) -> bytes:
