@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from gatewright.contracts.vocabulary import Repository
 from gatewright.errors import GitError, HostError
-from gatewright.git.access.signing import UNAVAILABLE, without_signature
+from gatewright.git.access.signing import UNAVAILABLE, without_signer
 from gatewright.git.mirror import Mirror
 from gatewright.git.refs import folder_names
 from gatewright.host_errors import is_waited_for
@@ -154,14 +154,14 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
             return LandingOutcome()
     report.saw(COMMIT, earlier or commit)
     report.saw(TREE, tree)
-    found = earlier is not None and not await _differ_by_signature(earlier, commit, mirror)
+    found = earlier is not None and not await _differ_by_signer(earlier, commit, mirror)
     return LandingOutcome(earlier or commit, tree, ref, previous, found)
 
 
 async def has_landed(context: ChangeContext, run: Run) -> bool:
     """Return whether the exact commit is on its ref already, because of a crash before the ledger recorded it.
 
-    A signed commit may be another one each time: it is compared without its signature.
+    A signed commit is compared without its signer, as signatures differ each time. That needs no key.
 
     Raises:
         GitError: the repository cannot be read.
@@ -171,14 +171,14 @@ async def has_landed(context: ChangeContext, run: Run) -> bool:
     if candidate is None or not ref:
         return False
     mirror = context.mirror
-    commit = await _commit(context, run, candidate)
-    if not await mirror.signs():
-        return await _holds(commit, ref, mirror)
+    commit = await _commit(context, run, candidate, signed=False)
+    if await _holds(commit, ref, mirror):
+        return True
     earlier = await _landed_before(run.run_id, run.accepted.baseline_commit, ref, mirror)
-    return earlier is not None and await _differ_by_signature(earlier, commit, mirror)
+    return earlier is not None and await _differ_by_signer(earlier, commit, mirror)
 
 
-async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed) -> str:
+async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed, *, signed: bool = True) -> str:
     """Create the commit to land: deterministic for the same run, except for a signature. Raises GitError."""
     return await context.mirror.commit_tree(
         candidate.tree,
@@ -186,14 +186,14 @@ async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed
         message=commit_message(run, context.contract),
         when=datetime.fromisoformat(run.created_at),
         author=context.contract.author,
-        signed=True,
+        signed=signed,
     )
 
 
-async def _differ_by_signature(one: str, other: str, mirror: Mirror) -> bool:
-    """Return whether two commits are the same but for their signatures."""
+async def _differ_by_signer(one: str, other: str, mirror: Mirror) -> bool:
+    """Return whether two commits are the same except for committer and signature."""
     raw = await mirror.raw_objects((one, other), "commit")
-    return without_signature(raw[one]) == without_signature(raw[other])
+    return without_signer(raw[one]) == without_signer(raw[other])
 
 
 async def push_commit(commit: str, ref: str, previous: str | None, mirror: Mirror) -> None:

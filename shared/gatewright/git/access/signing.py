@@ -85,13 +85,13 @@ def _make(kind: str, key: str, committer: Person | None, variables: Mapping[str,
     return CommitSigner(label, settings, {**variables, "SSH_ASKPASS_REQUIRE": "never"}, committer)
 
 
-def without_signature(commit: bytes) -> bytes:
-    """Return the bytes of a commit without its signature, which is a header of several lines."""
+def without_signer(commit: bytes) -> bytes:
+    """Return the bytes of a commit without its committer and its signature, which is a header of several lines."""
     header, end, message = commit.partition(b"\n\n")
-    kept, signature = [], False
+    kept, dropped = [], False
     for line in header.split(b"\n"):
-        signature = line.startswith((b"gpgsig ", b"gpgsig-sha256 ")) or (signature and line.startswith(b" "))
-        if not signature:
+        dropped = line.startswith((b"committer ", b"gpgsig ", b"gpgsig-sha256 ")) or (dropped and line.startswith(b" "))
+        if not dropped:
             kept.append(line)
     return b"\n".join(kept) + end + message
 
