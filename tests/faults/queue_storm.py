@@ -93,13 +93,17 @@ class Faults:
 
 @dataclass(frozen=True)
 class Played:
-    """The outcome. ``seconds``: from its release to each landing, sorted. ``faults``: by name; empty if all is well."""
+    """The outcome. ``seconds``: from its release to each landing, sorted. ``bytes_of_run``: of its stream, on average.
+
+    ``faults``: by name; empty if all is well.
+    """
 
     landed: int
     left: int
     kills: int
     pushes: int
     tests: int
+    bytes_of_run: int
     seconds: tuple[float, ...]
     faults: Mapping[str, list[str]]
 
@@ -221,8 +225,9 @@ class Storm:
         landed = [run_id for change, run_id in self.runs.items() if codes[change] == "landed"]
         await asyncio.to_thread(self._judge_branch, len(landed), faults)
         await asyncio.to_thread(self._judge_bundles, landed, faults)
-        tests, seconds = await self._measure()
-        return Played(len(landed), len(codes) - len(landed), self.kills, len(self.outside), tests, seconds, faults.found())
+        tests, stored, seconds = await self._measure()
+        left, pushes = len(codes) - len(landed), len(self.outside)
+        return Played(len(landed), left, self.kills, pushes, tests, stored // len(codes), seconds, faults.found())
 
     async def _judge_endings(self, faults: Faults) -> dict[Change, str]:
         codes = {}
@@ -263,10 +268,10 @@ class Storm:
         if walked.returncode or ok != len(landed):
             faults.refused_by_the_script.append((walked.stdout + walked.stderr)[-2000:])
 
-    async def _measure(self) -> tuple[int, tuple[float, ...]]:
-        """Tests that were begun after the release, and the seconds from the release to each landing."""
+    async def _measure(self) -> tuple[int, int, tuple[float, ...]]:
+        """Tests that were begun after the release, bytes of the stream, and the seconds from the release to each landing."""
         released: datetime | None = None
-        tests, seconds = 0, []
+        tests, stored, seconds = 0, 0, []
         queue_id = (await self.house.client.merge_queues(repository=self.target.url, branch="main"))[0].queue_id
         seed = seed_file(bus_keys(self.house.homes[0]), "gatekeeper")  # others may not read the stream
         bus = await JetStreamBus.connect(replace(self.house.supervisor.address, seed=seed), name="storm")
@@ -274,6 +279,7 @@ class Storm:
             stack.push_async_callback(bus.close)
             async for message in bus.replay(queue_subject(queue_id)):
                 step = codec.decode(message.data, QueueTransition)
+                stored += len(message.data)
                 when = datetime.fromisoformat(step.ts)
                 for record in step.events:
                     if record.event_type == "queue_resumed":
@@ -282,7 +288,7 @@ class Storm:
                         tests += 1
                     elif released is not None and record.event_type == "position_landed":
                         seconds += [(when - released).total_seconds()] * len(record.payload["runs"])
-        return tests, tuple(sorted(seconds))
+        return tests, stored, tuple(sorted(seconds))
 
 
 async def storm(
