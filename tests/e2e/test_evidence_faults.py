@@ -61,5 +61,7 @@ def test_the_landed_commit_leads_to_its_evidence(stack: Stack, make_project: Mak
     assert (attached.returncode, attached.stdout.partition(" in ")[0]) == (0, f"attached to {commit}")
     note = git(project, "notes", "--ref=gatewright", "show", commit).encode()
     assert note == b"".join((bundle / name).read_bytes() + b"\n" for name in ("manifest.dsse.json", "checks.dsse.json"))
+    verified = stack.command("verify-commit", commit, "--repo", str(project))
+    assert (verified.returncode, verified.stdout.splitlines()[0]) == (0, f"✔ {commit}: verified by note")
     integrity = manifest["integrity"]
     assert 1 <= integrity["ledger_first"] < integrity["ledger_last"]

@@ -197,6 +197,13 @@ _BUNDLES = {
     "too_large": "treat the bundle as forged: the file exceeds every limit of a bundle",
     "untrusted_key": "add the signing key to keys/trusted, if you know its owner",
 }
+_NOTES = {
+    "commit_unattested": "attach the evidence of its run, or fetch the notes again; no run of Gatewright may have made it",
+    "note_malformed": "attach the bundle again: `gatewright attach RUN`",
+    "note_of_other_commit": "treat the note as forged, or attach the bundle of this commit's own run",
+    "note_of_other_repository": "check --landed-in: the run recorded another address",
+    "run_not_passed": "do not use the commit: its run did not succeed",
+}
 _STORED_BUNDLES = {
     "stored_bundle_altered": "treat the stored bundle as forged; look for an intact older version in the store",
 }
@@ -217,6 +224,7 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "models.md#answers", _ANSWERS),
     *section("failed", "bundle.md#definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#checks-and-codes", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
+    *section("failed", "verify.md#verify-commits", _NOTES),
     *section("failed", "evidence-storage.md#error-codes", _STORED_BUNDLES),
     *section("failed", "evidence-storage.md#error-codes", _BACKUPS),
 )

@@ -96,6 +96,11 @@ _GIT = {
     "no_common_history": "name branches of one history with --head and --ref, or merge one into the other first",
     "object_missing": "`git fsck` of the repository names the missing object; fetch it again",
 }
+_NOTES = {
+    "history_shallow": "fetch the whole history: `git fetch --unshallow`",
+    "notes_missing": "run `git fetch origin refs/notes/gatewright:refs/notes/gatewright`",
+    "notes_unreadable": "fetch refs/notes/gatewright again",
+}
 _REPOSITORIES = {
     "mirrors_full": "raise GATEWRIGHT_MIRROR_BYTES on the host that the message is from, or wait until runs have ended",
     "repository_access_denied": "renew the credential that repositories.json refers to, or grant the missing right",
@@ -194,6 +199,7 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "evidence-storage.md#error-codes", _BACKUPS),
     *section("infrastructure", "deploy.md#disk-space", _HOST),
     *section("infrastructure", "cli.md#exit-codes", _GIT),
+    *section("infrastructure", "verify.md#verify-commits", _NOTES),
     *section("infrastructure", "deploy.md#private-repositories", _REPOSITORIES),
     *section("infrastructure", "order-changes.md#signed-commits", _SIGNING),
     *section("infrastructure", "evidence-storage.md#error-codes", _STORES),

@@ -46,7 +46,7 @@ class ProgramHelp(HelpGroup):
         "Start": ("run", "init", "doctor", "up", "down", "status"),
         "Changes": ("watch", "show", "runs", "submit", "abort", "check", "refs", "hooks", "policy", "context"),
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
-        "Evidence": ("verify", "report", "fetch", "replay", "attach", "gc", "hold"),
+        "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "attach", "gc", "hold"),
         "System": (
             *("agents", "queue", "merge", "dead", "keys", "identities", "topology", "backup", "restore"),
             *("schema", "prompts", "image", "mcp", "completion"),

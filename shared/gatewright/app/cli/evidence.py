@@ -1,4 +1,4 @@
-"""``verify``, ``replay``, ``fetch``, ``report`` and ``attach``: verify, show and publish bundles."""
+"""``verify``, ``verify-commit``, ``replay``, ``fetch``, ``report`` and ``attach``: verify, show and publish bundles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import typer
 from gatewright.app.cli.options import BundleArgument, JsonOutput
 from gatewright.app.cli.outcome import Exit
 from gatewright.app.cli.output import emit, reported, say
-from gatewright.errors import MalformedError, VerificationError
+from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.version import __version__
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
     from gatewright.evidence.signing import keyring
+    from gatewright.evidence.verification.commits import CommitOutcome, CommitsVerification, CommitVerdict
     from gatewright.evidence.verification.findings import Verification
 
 _HELP_REPLAY = """Rebuild a run from its events and compare the files.
@@ -34,9 +35,21 @@ the results.
     gatewright replay --reexecute RUN
 """
 
+_HELP_COMMITS = """Verify commits by their attached evidence.
+
+This command looks for the note on each commit (refs/notes/gatewright), or else for a note about its tree. Fetch the notes
+before. Exit codes: 0 verified, 1 wrong evidence, 2 no evidence, 3 no answer.
+
+    gatewright verify-commit HEAD --key gatekeeper.pem.pub
+    gatewright verify-commit --range origin/main..HEAD --key gatekeeper.pem.pub
+"""
+#: Exit codes of ``verify-commit``.
+_EXIT_OF: dict[CommitOutcome, int] = {"verified": 0, "failed": 1, "not_found": 2, "unknown": 3}
+
 
 def register(app: typer.Typer) -> None:
     app.command()(verify)
+    app.command(help=_HELP_COMMITS)(verify_commit)
     app.command(help=_HELP_REPLAY)(replay)
     app.command()(attach)
     app.command()(fetch)
@@ -73,6 +86,98 @@ def verify(
         for line in verdict_lines(checked):
             say(printable(line))
     raise typer.Exit(Exit.GOOD if checked.result.ok else Exit.FAILED)
+
+
+@reported
+def verify_commit(
+    commit: Annotated[str | None, typer.Argument(metavar="[COMMIT]", help="Commit to verify")] = None,
+    span: Annotated[
+        str | None, typer.Option("--range", metavar="A..B", help="Verify each commit of B that A does not have")
+    ] = None,
+    repo: Annotated[Path, typer.Option(metavar="PATH", help="Repository with the commits and the notes")] = Path(),
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|FINGERPRINT",
+            help="Trusted public key: PEM file, or fingerprint of a known key",
+            show_default="all trusted keys",
+        ),
+    ] = None,
+    landed_in: Annotated[
+        str | None, typer.Option(metavar="URL", help="Require that the runs landed in this repository")
+    ] = None,
+    json_output: JsonOutput = False,
+) -> None:
+    result = check_commits(repo, commit, span, key or (), landed_in)
+    if json_output:
+        emit(commits_document(result))
+    else:
+        for line in commits_lines(result):
+            say(printable(line))
+    raise typer.Exit(_EXIT_OF[result.outcome])
+
+
+def check_commits(
+    repo: Path, commit: str | None, span: str | None, key: Sequence[str], landed_in: str | None
+) -> CommitsVerification:
+    """Verify a commit or a range of the repository around ``repo``. Every error is an answer: ``unknown``."""
+    from gatewright.app.cli.bundle_sources import trust
+    from gatewright.app.cli.user_git import user_checkout
+    from gatewright.evidence.verification.commits import CommitsVerification, CommitVerifier, commits_of_range
+
+    try:
+        if (commit is None) == (span is None):
+            raise MalformedError("give a commit or --range A..B", code="invalid_input")
+        trusted = [each.public for each in trust(key)]
+        checkout = user_checkout(repo)
+        commits = commits_of_range(checkout, span) if span is not None else (checkout.resolve(commit or ""),)
+        return CommitVerifier(checkout.objects, trusted, landed_in).verify(commits)
+    except GatewrightError as error:
+        return CommitsVerification((), error.reason, error.message)
+
+
+def commits_document(result: CommitsVerification) -> dict[str, Any]:
+    """Build the document of ``verify-commit --json``."""
+    import msgspec
+
+    document = {"ok": result.outcome == "verified", "outcome": result.outcome, "counts": dict(result.counts)}
+    fault = {"code": result.code, "message": result.message} if result.code else None
+    return {**document, "error": fault, "commits": msgspec.to_builtins(result.verdicts)}
+
+
+def commits_lines(result: CommitsVerification) -> list[str]:
+    """Format the results: one commit in full; of a range, the commits that are not verified, and the counts."""
+    from gatewright.app.cli.bundle_sources import MOST_FINDINGS
+
+    if result.code:
+        return [f"? cannot tell: {result.message} [{result.code}]"]
+    if len(result.verdicts) == 1:
+        return _commit_lines(result.verdicts[0])
+    wrong = [verdict for verdict in result.verdicts if verdict.outcome != "verified"]
+    lines = [line for verdict in wrong[:MOST_FINDINGS] for line in _commit_lines(verdict)]
+    lines += [f"  ... and {len(wrong) - MOST_FINDINGS} more"] if len(wrong) > MOST_FINDINGS else []
+    counts = ", ".join(f"{number} {outcome.replace('_', ' ')}" for outcome, number in sorted(result.counts.items()))
+    by_tree = sum(verdict.found_by == "tree" and verdict.proof is not None for verdict in result.verdicts)
+    mark = "✔" if result.outcome == "verified" else "✘"
+    return [*lines, f"{mark} {len(result.verdicts)} commits: {counts or 'nothing to verify'}; {by_tree} by tree"]
+
+
+def _commit_lines(verdict: CommitVerdict) -> list[str]:
+    proof = verdict.proof
+    if proof is None:
+        return [f"✘ {verdict.commit}: {verdict.outcome.replace('_', ' ')}: {verdict.message} [{verdict.code}]"]
+    lines = [
+        f"✔ {verdict.commit}: verified by {verdict.found_by}",
+        f"  signed by {proof.signer}, for a run that ended {proof.ended}",
+        f"  landed in {proof.repository}",
+        f"  levels    {', '.join(proof.levels)}",
+        f"  checks    {', '.join(proof.passed)}",
+        *([f"  warned    {', '.join(proof.warned)}"] if proof.warned else []),
+        f"  bundle    manifest.json sha256:{proof.manifest_sha256}",
+    ]
+    if verdict.found_by == "tree":
+        lines.append(f"  the run landed {proof.commit}: author, message and parents of this commit are not proven")
+    return lines
 
 
 @reported
