@@ -43,6 +43,14 @@ before. Exit codes: 0 verified, 1 wrong evidence, 2 no evidence, 3 no answer.
     gatewright verify-commit HEAD --key gatekeeper.pem.pub
     gatewright verify-commit --range origin/main..HEAD --key gatekeeper.pem.pub
 """
+TrustedKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE|FINGERPRINT",
+        help="Trusted public key: PEM file, or fingerprint of a known key",
+        show_default="all trusted keys",
+    ),
+]
 #: Exit codes of ``verify-commit``.
 _EXIT_OF: dict[CommitOutcome, int] = {"verified": 0, "failed": 1, "not_found": 2, "unknown": 3}
 
@@ -59,14 +67,7 @@ def register(app: typer.Typer) -> None:
 @reported
 def verify(
     bundle: BundleArgument = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE|FINGERPRINT",
-            help="Trusted public key: PEM file, or fingerprint of a known key",
-            show_default="all trusted keys",
-        ),
-    ] = None,
+    key: TrustedKeys = None,
     repo: Annotated[
         str | None, typer.Option(metavar="PATH|URL", help="Compare the recorded trees and commit with this repository")
     ] = None,
@@ -95,14 +96,7 @@ def verify_commit(
         str | None, typer.Option("--range", metavar="A..B", help="Verify each commit of B that A does not have")
     ] = None,
     repo: Annotated[Path, typer.Option(metavar="PATH", help="Repository with the commits and the notes")] = Path(),
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE|FINGERPRINT",
-            help="Trusted public key: PEM file, or fingerprint of a known key",
-            show_default="all trusted keys",
-        ),
-    ] = None,
+    key: TrustedKeys = None,
     landed_in: Annotated[
         str | None, typer.Option(metavar="URL", help="Require that the runs landed in this repository")
     ] = None,

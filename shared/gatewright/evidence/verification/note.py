@@ -81,7 +81,8 @@ def open_note(note: bytes, trusted: Sequence[PublicKey]) -> CommitProof:
         raise VerificationError("the two statements are about different subjects", code="statements_contradict")
     if summary.verifier.id != VERIFIER:  # 4
         raise VerificationError("the summary is not that of a gatekeeper", code="statements_contradict")
-    if summary.verification_result != "PASSED" or not _are_levels(summary.verified_levels):
+    levels = summary.verified_levels
+    if summary.verification_result != "PASSED" or not levels or not all(level.startswith(_LEVEL) for level in levels):
         raise VerificationError("the run did not succeed", code="run_not_passed")
     if checks.result == "FAILED" or checks.failed_tests or _LANDING not in checks.passed_tests:  # 5
         raise VerificationError("a gate or a required test of the run did not pass", code="run_not_passed")
@@ -96,14 +97,10 @@ def open_note(note: bytes, trusted: Sequence[PublicKey]) -> CommitProof:
         repository=summary.resource_uri,
         ended=summary.time_verified,
         policy_sha256=summary.policy.digest.get("sha256", ""),
-        levels=summary.verified_levels,
+        levels=levels,
         passed=checks.passed_tests,
         warned=checks.warned_tests,
     )
-
-
-def _are_levels(levels: Sequence[str]) -> bool:
-    return bool(levels) and all(level.startswith(_LEVEL) for level in levels)
 
 
 def _statement_of(payload: bytes, kind: str, predicate: type[Predicate]) -> tuple[Predicate, Statement]:
