@@ -97,7 +97,7 @@ class PassingGates:
     """In the place of the gate engine."""
 
     locks, secrets, artifacts, policies = _Locks(), _Secrets(), None, _Policies()
-    memories = None
+    memories = queue = None
 
     async def answer(self, question: q.GateCheck) -> q.Verdict:
         match question:
