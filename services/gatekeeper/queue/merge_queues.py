@@ -181,7 +181,7 @@ class MergeQueues:
         return {queue_id: queue for queue_id, queue in found.items() if queue is not None}
 
     def policy_of(self, queue: Queue) -> QueuePolicy:
-        """Return the policy in force. A queue whose branch has lost its policy continues with the defaults."""
+        """Return the policy in force. A queue whose branch has lost its policy finishes its push with the defaults."""
         return self._policy_at(queue.repository, queue.branch)
 
     async def apply(self, queue_id: str, item: Input) -> bool:
@@ -198,24 +198,20 @@ class MergeQueues:
             fresh = False
             for _ in range(_TRIES):
                 known = work.known
-                policy = self._policy_of(known.queue, item)
+                place = known.queue or (item if isinstance(item, Create) else None)
+                policy = self._policy_at(place.repository, place.branch) if place is not None else QueuePolicy()
                 events = decide(known.queue, item, policy, self.clock.now())
-                if not events:
-                    if fresh or isinstance(item, Tick):
-                        return False
-                    await self._reload(queue_id)
-                    fresh = True
-                    continue
-                try:
-                    stored = await self._store.append(known, events)
-                except ConflictError:
-                    await self._reload(queue_id)
-                    fresh = True
-                    continue
-                self.log.info("merge_queue", queue=queue_id, events=[event.event_type for event in events])
-                count_merge_events(self.metrics, known.queue, events, self.clock.now())
-                self._advance(work, stored, own=True)
-                return True
+                if not events and (fresh or isinstance(item, Tick)):
+                    return False
+                with contextlib.suppress(ConflictError):
+                    if events:
+                        stored = await self._store.append(known, events)
+                        self.log.info("merge_queue", queue=queue_id, events=[event.event_type for event in events])
+                        count_merge_events(self.metrics, known.queue, events, self.clock.now())
+                        self._advance(work, stored, own=True)
+                        return True
+                await self._reload(queue_id)
+                fresh = True
         raise BusError(f"queue {queue_id}: {_TRIES} conflicts in a row")
 
     async def take_answer(self, document: TestReport | Error) -> None:
@@ -294,7 +290,7 @@ class MergeQueues:
         age = max(0.0, self.clock.now().timestamp() - known.stored_at)
         wait = 0.0 if own else max(0.0, _TAKEOVER * _jitter() - age)
         if known.queue is not None:
-            due = {each.command_id for each in commands(known.queue, self._policy_of(known.queue))}
+            due = {each.command_id for each in commands(known.queue, self.policy_of(known.queue))}
             at = self.clock.monotonic() + wait
             work.attempts = {command_id: work.attempts.get(command_id, _Attempts(at)) for command_id in due}
         for run_id in known.ended if age < _RECENT else ():
@@ -366,7 +362,7 @@ class MergeQueues:
         queue = work.known.queue
         if queue is None:
             return
-        for command in commands(queue, self._policy_of(queue)):
+        for command in commands(queue, self.policy_of(queue)):
             attempts = work.attempts.setdefault(command.command_id, _Attempts(self.clock.monotonic()))
             if self.clock.monotonic() < attempts.due:
                 continue
@@ -515,13 +511,6 @@ class MergeQueues:
         work = self._work.setdefault(queue_id, _Work(KnownQueue(queue_id)))
         self._advance(work, known, own=False)
         return work
-
-    def _policy_of(self, queue: Queue | None, item: Input | None = None) -> QueuePolicy:
-        """Return the policy in force. A queue whose branch has lost its policy finishes its push with the defaults."""
-        place = queue if queue is not None else item
-        if isinstance(place, Queue | Create):
-            return self._policy_at(place.repository, place.branch)
-        return QueuePolicy()
 
     def _policy_at(self, url: str, ref: str) -> QueuePolicy:
         return queue_policy(self.rules, url, ref) or QueuePolicy()

@@ -6,14 +6,13 @@ interface.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import signal
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +47,7 @@ from gatewright.git.patches.places import meant_elsewhere
 from gatewright.git.patches.reader import read_patch
 from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
-from gatewright.git.refs import check_object_id
+from gatewright.git.refs import check_object_id, object_id
 from gatewright.patterns import BytesPattern
 
 if TYPE_CHECKING:
@@ -461,7 +460,6 @@ class Objects:
 
     def put_commit(self, data: bytes, commit: str) -> None:
         """Store a commit that another host made. Raises GitError (``tree_differs``) unless its id is ``commit``."""
-        kind = hashlib.sha256 if len(check_object_id(commit)) == 64 else partial(hashlib.sha1, usedforsecurity=False)
-        if kind(b"commit %d\0%s" % (len(data), data)).hexdigest() != commit:
+        if object_id("commit", data, len(check_object_id(commit))) != commit:
             raise GitError(f"the stored commit is not {commit}", code="tree_differs")
         self._git.execute("hash-object", "-t", "commit", "-w", "--stdin", stdin=data)

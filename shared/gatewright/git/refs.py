@@ -6,6 +6,7 @@ name need not exist.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
@@ -48,6 +49,12 @@ def check_object_id(text: str) -> str:
     if not is_object_id(text):
         raise MalformedError(f"not a full object id: {text[:80]!a}", code="bad_object_id")
     return text
+
+
+def object_id(kind: str, data: bytes, digits: int) -> str:
+    """Return the id of a ``blob``, ``tree`` or ``commit`` with this content: 40 hex digits (SHA-1) or 64 (SHA-256)."""
+    raw = b"%s %d\0%s" % (kind.encode(), len(data), data)
+    return hashlib.sha256(raw).hexdigest() if digits == 64 else hashlib.sha1(raw, usedforsecurity=False).hexdigest()
 
 
 def check_ref(text: str) -> str:

@@ -6,7 +6,6 @@ tree. Formats: git's documentation of objects, and ``base_name_compare`` of git 
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
@@ -14,6 +13,7 @@ from typing import Literal, NamedTuple
 from gatewright.contracts.queue_receipt import Blob, Change, GitObject
 from gatewright.errors import MalformedError
 from gatewright.git.modes import DIRECTORY, ENTRIES, canonical
+from gatewright.git.refs import object_id
 from gatewright.queue.composition import Conflict, compose
 
 #: Maximum number of names in a path, which bounds the recursion.
@@ -41,12 +41,6 @@ class Commit(NamedTuple):
     tree: str
     parents: tuple[str, ...]
     message: bytes
-
-
-def object_id(kind: str, data: bytes, digits: int) -> str:
-    """Return the id of an object, of 40 hex digits (SHA-1) or 64 (SHA-256)."""
-    raw = b"%s %d\0%s" % (kind.encode(), len(data), data)
-    return hashlib.sha256(raw).hexdigest() if digits == 64 else hashlib.sha1(raw, usedforsecurity=False).hexdigest()
 
 
 def parse_tree(data: bytes, digits: int) -> dict[bytes, Blob]:

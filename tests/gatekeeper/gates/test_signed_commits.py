@@ -23,7 +23,7 @@ from gatewright.resources import policy_directory
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
-from tests.attacks.test_moved_targets import without_rules
+from tests.attacks.test_moved_targets import MAIN, repository, without_rules
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_tests, open_gatekeeper
 from tests.gatekeeper.gates.test_landing import BRANCH, DiedError, LedgerThatDies
 from tests.git.access.conftest import entry, write_policy
@@ -32,17 +32,9 @@ from tests.git.access.signing_keys import EMAIL, SigningKey, make_ssh_key, needs
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
 
-__all__ = ["first_repository", "make_repository"]
+__all__ = ["first_repository", "make_repository", "repository"]
 
 pytestmark = needs_signing_programs
-MAIN = "refs/heads/main"
-
-
-@pytest.fixture
-def repository(make_repository: MakeRepository) -> Repository:
-    found = make_repository()
-    found.git("checkout", "--quiet", "--detach")
-    return found
 
 
 @pytest.fixture
@@ -156,8 +148,8 @@ async def test_a_key_of_the_user_is_for_the_users_repository_alone(make_reposito
     own, other = make_repository("own"), make_repository("other")
     signing = UserSigning(str(own.path / ".git"), "ssh", str(tmp_path / "no key"))
     access = dataclasses.replace(RepositoryAccess.load(policy_directory(), "gatekeeper"), user=signing)
-    for repository, code in ((own, "commit_signing_unavailable"), (other, None)):
-        async with open_gatekeeper(repository, tmp_path / repository.path.name, access=access) as gatekeeper:
+    for place, code in ((own, "commit_signing_unavailable"), (other, None)):
+        async with open_gatekeeper(place, tmp_path / place.path.name, access=access) as gatekeeper:
             run = await order(gatekeeper)
         assert (run.failure.code if run.failure is not None else None) == code
 

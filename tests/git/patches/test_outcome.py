@@ -14,9 +14,10 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirrors
 from gatewright.git.patches import headers
 from gatewright.git.patches.binary import apply_delta
-from gatewright.git.patches.outcome import Outcome, has_lines, object_id
+from gatewright.git.patches.outcome import Outcome, has_lines
 from gatewright.git.patches.placing import apply_in_place
 from gatewright.git.patches.reader import read_patch
+from gatewright.git.refs import object_id
 from tests.git.repositories import MakeRepository
 
 EDIT = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
@@ -25,7 +26,7 @@ RAW = random.Random(1).randbytes(20_000)  # noqa: S311 - the same on every run
 
 
 def change(path: bytes, old: bytes | None, new: bytes | None, mode: str = "100644") -> TreeChange:
-    old_id, new_id = (object_id(content, 40) if content is not None else "0" * 40 for content in (old, new))
+    old_id, new_id = (object_id("blob", content, 40) if content is not None else "0" * 40 for content in (old, new))
     old_mode, new_mode = ("000000" if content is None else mode for content in (old, new))
     return TreeChange(path, old_mode, new_mode, old_id, new_id, "M")
 

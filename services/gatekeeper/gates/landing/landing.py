@@ -154,7 +154,7 @@ async def land(context: ChangeContext, run: Run) -> LandingOutcome:
             return LandingOutcome()
     report.saw(COMMIT, earlier or commit)
     report.saw(TREE, tree)
-    found = earlier is not None and not await _differ_by_signer(earlier, commit, mirror)
+    found = earlier is not None and not await _is_same_but_for_signer(earlier, commit, mirror)
     return LandingOutcome(earlier or commit, tree, ref, previous, found)
 
 
@@ -175,7 +175,7 @@ async def has_landed(context: ChangeContext, run: Run) -> bool:
     if await _holds(commit, ref, mirror):
         return True
     earlier = await _landed_before(run.run_id, run.accepted.baseline_commit, ref, mirror)
-    return earlier is not None and await _differ_by_signer(earlier, commit, mirror)
+    return earlier is not None and await _is_same_but_for_signer(earlier, commit, mirror)
 
 
 async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed, *, signed: bool = True) -> str:
@@ -190,7 +190,7 @@ async def _commit(context: ChangeContext, run: Run, candidate: CandidateComposed
     )
 
 
-async def _differ_by_signer(one: str, other: str, mirror: Mirror) -> bool:
+async def _is_same_but_for_signer(one: str, other: str, mirror: Mirror) -> bool:
     """Return whether two commits are the same except for committer and signature."""
     raw = await mirror.raw_objects((one, other), "commit")
     return without_signer(raw[one]) == without_signer(raw[other])

@@ -6,7 +6,6 @@ commit and keeps the tree. The number of git processes does not grow with the nu
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from gatewright.git.changes import parse_objects, parse_sizes
 from gatewright.git.command import GitCommand
 from gatewright.git.host.user_checkout import UserCheckout
 from gatewright.git.notes import Notes
+from gatewright.git.refs import object_id
 
 #: ``verified``: a trusted key signed that this commit or its tree passed. ``failed``: there is evidence, and it is wrong.
 #: ``not_found``: no evidence names it. ``unknown``: the repository could not answer.
@@ -197,7 +197,6 @@ class CommitVerifier:
 
 def _tree_of(commit: str, content: bytes) -> str:
     """Return the tree of a commit. Raises GitError (``object_missing``) where the bytes are not those of its id."""
-    digest = hashlib.sha1 if len(commit) == 40 else hashlib.sha256
-    if digest(b"commit %d\0" % len(content) + content, usedforsecurity=False).hexdigest() != commit:
+    if object_id("commit", content, len(commit)) != commit:
         raise GitError(f"the object {commit} does not have the bytes that its id names", code="object_missing")
     return content[5 : 5 + len(commit)].decode("ascii", "replace")

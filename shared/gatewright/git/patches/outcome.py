@@ -12,7 +12,6 @@ git may skip a line that the reader took for a part of the change, or find conte
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from gatewright.git.patches.binary import apply_delta, decode
 from gatewright.git.patches.faults import REMAKE, quote_path
 from gatewright.git.patches.files import FilePatch, Reading
 from gatewright.git.patches.placing import apply_in_place, refuse_ambiguous
+from gatewright.git.refs import object_id
 
 OUTCOME: Final = "patch_outcome_differs"
 #: Bytes that a binary file may have that is decoded here.
@@ -97,7 +97,7 @@ class Outcome:
             content = decode(self._data, binary.forward, MOST_DECODED)
             if content is not None and binary.forward.method == "delta":
                 content = apply_delta(old, content, MOST_DECODED)
-            if content is None or object_id(content, len(check.new)) != check.new:
+            if content is None or object_id("blob", content, len(check.new)) != check.new:
                 raise _differs(check.path, "git took other content than the patch holds")
             return True
         content = old
@@ -107,7 +107,7 @@ class Outcome:
                 refuse_ambiguous(content, self._data, part)
                 return False
             content = applied
-        if object_id(content, len(check.new)) != check.new:
+        if object_id("blob", content, len(check.new)) != check.new:
             raise _differs(check.path, "git put lines elsewhere than the patch states")
         return True
 
@@ -129,7 +129,7 @@ class Outcome:
             return None
         last = file.parts[-1]
         if last.hunks and file.origin is None and len(file.parts) == 1:
-            if object_id(new_content(self._data, last), len(change.new_id)) != change.new_id:  # 3
+            if object_id("blob", new_content(self._data, last), len(change.new_id)) != change.new_id:  # 3
                 raise _differs(path, "its lines are not those of the patch")
             return None
         if any(part.binary for part in file.parts):
@@ -137,7 +137,7 @@ class Outcome:
         old = self._origin(file)
         if last.hunks or any(part.hunks for part in file.parts):
             return Check(path, old, change.new_id, tuple(file.parts))
-        if change.new_id != (old or object_id(b"", len(change.new_id))):
+        if change.new_id != (old or object_id("blob", b"", len(change.new_id))):
             raise _differs(path, "its content has changed, and the patch does not change it")
         return None
 
@@ -189,12 +189,6 @@ def new_content(data: bytes, file: FilePatch) -> bytes:
     if hunk.new_ends:
         body = body[: body.rindex(b"\n\\ ")]
     return body.replace(b"\n+", b"\n")[1:]
-
-
-def object_id(content: bytes, digits: int) -> str:
-    """The id of a blob, in ``digits`` hexadecimal digits: 40 for SHA-1, 64 for SHA-256."""
-    kind = hashlib.sha256 if digits == 64 else hashlib.sha1
-    return kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _files(reading: Reading) -> dict[bytes, _File | None]:
