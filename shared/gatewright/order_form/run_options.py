@@ -369,7 +369,7 @@ class RunOptions:
         "--again",
         kind=Kind.TEXT,
         metavar="RUN",
-        help="Repeat the request of an ended or queued run on the current target",
+        help="Repeat the request of an ended or queued run on its target",
         panel=Panel.CHANGE,
     )
     yes: bool = option(

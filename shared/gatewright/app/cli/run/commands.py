@@ -1,15 +1,16 @@
-"""``run``, ``submit`` and ``abort``: commands that change the system."""
+"""``run``, ``revert``, ``submit`` and ``abort``: commands that change the system."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewright.app.cli.help_screen import HelpCommand, show_all_options
-from gatewright.app.cli.options import JsonOutput, Verbose, grouped
+from gatewright.app.cli.options import JsonOutput, RevertOptions, Verbose, grouped
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.app.cli.schemas import read_submittable
 from gatewright.order_form.run_options import RunOptions, order_rows
@@ -44,6 +45,7 @@ class RunHelp(HelpCommand):
 
 def register(app: typer.Typer) -> None:
     app.command(help=_HELP_RUN, cls=RunHelp)(run)
+    app.command()(revert)
     app.command()(submit)
     app.command()(abort)
 
@@ -76,6 +78,36 @@ def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool)
     linger = linger_minutes(options.linger)
     started = start_run(options, verbose=verbose, json_output=json_output, ahead=begun.ahead, linger=linger, ask=_ask_owner)
     return begun.runner.run(started)
+
+
+@reported
+@grouped
+def revert(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Run id or its beginning")],
+    *,
+    options: RevertOptions,
+    repo: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="Present address of the repository", show_default="as recorded")
+    ] = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason for the record")] = "",
+    verbose: Verbose = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Revert what a run landed, by a run of its own.
+
+    Its patch is the inverse of the landed commit. Landing, branch and tests are those of the run, unless you name others. \
+All gates and approvals apply.
+    """
+    from gatewright.app.cli.run.ahead import Begun, begin_ahead, linger_minutes
+    from gatewright.app.cli.run.start import WantedRevert, start_revert
+
+    wanted, linger = WantedRevert(run_id, options, repo, reason), linger_minutes(None)
+    with contextlib.nullcontext(context.obj) if isinstance(context.obj, Begun) else begin_ahead() as begun:
+        started = start_revert(
+            wanted, verbose=verbose, json_output=json_output, ahead=begun.ahead, linger=linger, ask=_ask_owner
+        )
+        raise typer.Exit(begun.runner.run(started))
 
 
 def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:
