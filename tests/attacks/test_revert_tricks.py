@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from gatewright.contracts.vocabulary import RevertedRun
 from gatewright.run.state import Run
+from tests.attacks.people import open_inbox, signed
+from tests.attacks.test_pipeline_approvals import CI, FILES, WORKFLOW, worked
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
+from tests.gatekeeper.publishing import HandClock
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
 
@@ -57,6 +60,19 @@ async def test_a_missing_commit_is_no_revert(repository: Repository, tmp_path: P
         run = await work(gatekeeper, b"read me\n", commit="8" * 40)
         assert run.failure is not None
         assert run.failure.code == "revert_differs"
+
+
+async def test_a_revert_of_ci_files_asks_for_approval_as_any_change(make_repository: MakeRepository, tmp_path: Path) -> None:
+    repository = make_repository(files=FILES)
+    repository.commit({WORKFLOW: b"on: [push, pull_request]\n"}, f"landed\n\nGatewright-Run: {LANDED}\n")
+    reverts = RevertedRun(run_id=LANDED, commit=repository.head())
+    async with open_inbox(repository, tmp_path, CI, clock=HandClock()) as inbox:
+        run = await worked(inbox, {WORKFLOW: FILES[WORKFLOW]}, reverts=reverts)
+        assert (run.parked, inbox.gatekeeper.nothing_landed()) == (True, True), run.failure
+        await inbox.decide(signed(await inbox.said()))
+        run = await inbox.run()
+    assert run.landed is not None
+    assert f"Gatewright-Reverts: {LANDED}" in repository.git("log", "-1", "--format=%B", run.landed.commit).decode()
 
 
 async def test_the_inverse_lands_and_its_commit_names_the_reverted_run(repository: Repository, tmp_path: Path) -> None:

@@ -57,8 +57,7 @@ class RevertChoices:
     """What differs from the reverted run. Empty fields are as they were there.
 
     ``repository``: its present address. ``tests``: acceptance commands; default: those of its contract, without hidden ones.
-    ``target_ref``: branch to revert on; default: where the run landed or, for a branch of its own, where it started if that has
-    the commit by now.
+    ``target_ref``: branch to revert on; default: where the run landed or, for a branch of its own, ``HEAD``.
     """
 
     requested_by: str = "sdk"
@@ -143,19 +142,16 @@ async def prepare_revert(
 
 async def _branch_with(mirror: Mirror, run: Run, landed: Landed, target: str | None) -> tuple[str, str]:
     """Return the ref to revert on, and its commit. Raises MalformedError (``revert_not_on_target``)."""
-    names = [target or landed.ref]
-    if target is None and landed.mode == "branch" and run.request is not None:
-        names.insert(0, run.request.baseline_ref)
-    for name in names:
-        try:
-            tip = await mirror.resolve(name)
-            await mirror.ensure(landed.commit)
-            if await mirror.descends(tip, landed.commit):
-                return name, tip
-        except GitError as error:
-            if error.reason not in {"ref_not_found", "object_missing"}:
-                raise
-    words = f"{' and '.join(names)} of {mirror.url} does not contain commit {landed.commit} of {run.run_id}"
+    name = target or ("HEAD" if landed.mode == "branch" else landed.ref)
+    try:
+        tip = await mirror.resolve(name)
+        await mirror.ensure(landed.commit)
+        if await mirror.descends(tip, landed.commit):
+            return name, tip
+    except GitError as error:
+        if error.reason not in {"ref_not_found", "object_missing"}:
+            raise
+    words = f"{name} of {mirror.url} does not contain commit {landed.commit} of {run.run_id}"
     raise MalformedError(words, code="revert_not_on_target")
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from gatewright.bus.identities import BusAddress
 from gatewright.client.client import DEFAULT_URL, Client
@@ -27,10 +27,6 @@ from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
 from gatewright.contracts.people.summons import SummonsItem
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.run.state import Run
-
-if TYPE_CHECKING:
-    from gatewright.client.reverts import RevertChoices
-    from gatewright.git.access.credentials import RepositoryAccess
 
 T = TypeVar("T")
 
@@ -78,8 +74,9 @@ class SyncClient:
     ) -> str:
         return self._call(self._client.submit_contract(contract, idempotency_key=idempotency_key, patience=patience))
 
-    def revert(self, run_id: str, choices: RevertChoices | None = None, *, access: RepositoryAccess | None = None) -> str:
-        return self._call(self._client.revert(run_id, choices, access=access))
+    def revert(self, run_id: str, *given: Any, **named: Any) -> str:
+        """See ``Client.revert`` for the arguments."""
+        return self._call(self._client.revert(run_id, *given, **named))
 
     def status(self, run_id: str) -> RunStatus:
         return self._call(self._client.status(run_id))

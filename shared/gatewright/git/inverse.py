@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from gatewright.errors import MalformedError, PatchError
 from gatewright.git.changes import TreeChange
@@ -11,13 +11,6 @@ from gatewright.git.mirror import Mirror
 #: Maximum paths that are examined for conflicts, and maximum commits that are named for each.
 MOST_PATHS: Final = 20
 MOST_COMMITS: Final = 3
-
-
-class Conflict(NamedTuple):
-    """A path whose inverse does not apply, with the newest commits that changed it after the landing."""
-
-    path: bytes
-    commits: tuple[str, ...]
 
 
 async def inverse_of(mirror: Mirror, commit: str) -> tuple[bytes, tuple[TreeChange, ...]]:
@@ -48,8 +41,11 @@ async def revert_fault(mirror: Mirror, run_id: str, commit: str, baseline: str, 
     return "" if reverted == tree else f"the change is not the inverse of commit {commit}, which gives tree {reverted}"
 
 
-async def conflicts(mirror: Mirror, commit: str, tip: str) -> tuple[Conflict, ...]:
-    """Return the paths of ``commit`` whose inverse does not apply to ``tip``, among the first 20 that changed since."""
+async def conflicts(mirror: Mirror, commit: str, tip: str) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """Return the paths of ``commit`` whose inverse does not apply to ``tip``, among the first 20 that changed since.
+
+    Each has the newest commits that changed it after ``commit``.
+    """
     landed = await mirror.tree_of(commit)
     since = {change.path for change in await mirror.changes(commit, tip)}
     changed = [change for change in (await inverse_of(mirror, commit))[1] if change.path in since]
@@ -59,5 +55,5 @@ async def conflicts(mirror: Mirror, commit: str, tip: str) -> tuple[Conflict, ..
         try:
             await mirror.apply(tip, alone)
         except PatchError:
-            found.append(Conflict(change.path, await mirror.commits_on(change.path, commit, tip, MOST_COMMITS)))
+            found.append((change.path, await mirror.commits_on(change.path, commit, tip, MOST_COMMITS)))
     return tuple(found)

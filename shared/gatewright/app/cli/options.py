@@ -52,7 +52,7 @@ class RevertOptions:
 
 
 #: Their rows.
-_REVERTING = frozenset({"land", "target_ref", "tests", "allow_tests", "allow_kinds", "allow_dependencies"})
+REVERTING = frozenset({"land", "tests", "allow_tests", "allow_kinds", "allow_dependencies"})
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -105,7 +105,7 @@ def typer_option(row: Row, *, panel: str | None = None) -> Any:
 
 def _parameters(kind: Any) -> Parameters:
     if kind in {RunOptions, RevertOptions}:
-        shown = (row for row in order_rows() if kind is RunOptions or row.name in _REVERTING)
+        shown = (row for row in order_rows() if kind is RunOptions or row.name in REVERTING)
         # The help shows panels in the order of their first options.
         rows = sorted(shown, key=lambda row: (list(Panel).index(row.panel), not row.first_screen))
         given = {row.name: None if row.kind.many or kind is RevertOptions else row.default for row in rows}

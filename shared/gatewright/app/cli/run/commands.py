@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gatewright.app.cli.context import CommandContext
     from gatewright.app.cli.run.ahead import Begun
     from gatewright.app.cli.run.display import Display
+    from gatewright.app.cli.run.start import WantedRevert
     from gatewright.contracts import RunRequest, TaskContract
     from gatewright.view.run_view import RunView
 
@@ -70,13 +71,15 @@ def run(
         raise typer.Exit(_run(ahead, options, verbose=verbose, json_output=json_output))
 
 
-def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool) -> int:
+def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool, revert: WantedRevert | None = None) -> int:
     # Imported late: it takes half as long as the start of the fork server, which runs on another core.
     from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
 
-    linger = linger_minutes(options.linger)
-    started = start_run(options, verbose=verbose, json_output=json_output, ahead=begun.ahead, linger=linger, ask=_ask_owner)
+    linger, ahead = linger_minutes(options.linger), begun.ahead
+    started = start_run(
+        options, verbose=verbose, json_output=json_output, ahead=ahead, linger=linger, ask=_ask_owner, revert=revert
+    )
     return begun.runner.run(started)
 
 
@@ -87,6 +90,9 @@ def revert(
     run_id: Annotated[str, typer.Argument(metavar="RUN", help="Run id or its beginning")],
     *,
     options: RevertOptions,
+    target_ref: Annotated[
+        str | None, typer.Option(metavar="BRANCH", help="Branch to revert on", show_default="where the run landed")
+    ] = None,
     repo: Annotated[
         str | None, typer.Option(metavar="PATH|URL", help="Present address of the repository", show_default="as recorded")
     ] = None,
@@ -99,15 +105,12 @@ def revert(
     Its patch is the inverse of the landed commit. Landing, branch and tests are those of the run, unless you name others. \
 All gates and approvals apply.
     """
-    from gatewright.app.cli.run.ahead import Begun, begin_ahead, linger_minutes
-    from gatewright.app.cli.run.start import WantedRevert, start_revert
+    from gatewright.app.cli.run.ahead import Begun, begin_ahead
+    from gatewright.app.cli.run.start import WantedRevert
 
-    wanted, linger = WantedRevert(run_id, options, repo, reason), linger_minutes(None)
+    wanted = WantedRevert(run_id, options, target_ref, repo, reason)
     with contextlib.nullcontext(context.obj) if isinstance(context.obj, Begun) else begin_ahead() as begun:
-        started = start_revert(
-            wanted, verbose=verbose, json_output=json_output, ahead=begun.ahead, linger=linger, ask=_ask_owner
-        )
-        raise typer.Exit(begun.runner.run(started))
+        raise typer.Exit(_run(begun, options.order, verbose=verbose, json_output=json_output, revert=wanted))
 
 
 def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:

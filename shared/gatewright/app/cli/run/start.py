@@ -14,7 +14,7 @@ from pathlib import Path
 from gatewright.app.cli import settings
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
-from gatewright.app.cli.options import RevertOptions
+from gatewright.app.cli.options import REVERTING, RevertOptions
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
 from gatewright.app.cli.run.change_source import candidate_count
@@ -63,6 +63,7 @@ async def start_run(
     verbose: bool = False,
     linger: float = 0.0,
     ask: PlaceAsks | None = None,
+    revert: WantedRevert | None = None,
 ) -> Exit:
     """Check the options, then carry out the run; return the exit code. Errors are reported in the requested form.
 
@@ -72,10 +73,11 @@ async def start_run(
         ahead: fork server of the first stack, if it was started already.
         linger: idle minutes until a stack that this run starts ends.
         ask: asks the person at the terminal about the run's requests.
+        revert: the run that the order reverts; ``options`` are those of the revert then.
     """
     asked = None if json_output else ask
     once = partial(_run_once, json_output=json_output, verbose=verbose, ahead=ahead, linger=linger, ask=asked)
-    code, view = await once(options)
+    code, view = await once(options, revert=revert)
     if view is None or not view.proposed or not options.yes:
         return code
     if not json_output:
@@ -149,13 +151,14 @@ class WantedRevert:
 
     run: str
     options: RevertOptions
+    target_ref: str | None
     repo: str | None
     reason: str
 
     @property
     def command(self) -> tuple[str, ...]:
         """Return the command, to which a retry line adds options."""
-        given = {"repo": self.repo, "reason": self.reason, "land": self.options.land}
+        given = {"target-ref": self.target_ref, "repo": self.repo, "reason": self.reason, "land": self.options.land}
         words = (f"--{name}={value}" for name, value in given.items() if value)
         return (
             "gatewright",
@@ -164,16 +167,6 @@ class WantedRevert:
             *words,
             *command_line(replace(self.options.order, land=RunOptions().land))[2:],
         )
-
-
-async def start_revert(
-    wanted: WantedRevert, *, json_output: bool, ahead: Ahead, verbose: bool, linger: float, ask: PlaceAsks
-) -> Exit:
-    """Order and carry out the run that reverts another one; return the exit code. See ``start_run`` for the arguments."""
-    asked = None if json_output else ask
-    once = partial(_run_once, json_output=json_output, verbose=verbose, ahead=ahead, linger=linger, ask=asked)
-    code, _ = await once(wanted.options.order, revert=wanted)
-    return code
 
 
 async def _prepare_revert(wanted: WantedRevert, place: CommandContext) -> Prepared:
@@ -185,7 +178,7 @@ async def _prepare_revert(wanted: WantedRevert, place: CommandContext) -> Prepar
 
     async with open_source(wanted.run) as source:
         view = await source.view(await find_run(source, run_of(wanted.run)))
-    options, top = wanted.options.order, repository_folder(wanted.repo, place.here)
+    top = repository_folder(wanted.repo, place.here)
     person = await asyncio.to_thread(author, top or place.here)
     choices = RevertChoices(
         requested_by=user_name(),
@@ -194,11 +187,8 @@ async def _prepare_revert(wanted: WantedRevert, place: CommandContext) -> Prepar
         reason=wanted.reason,
         repository=str(top.resolve()) if top is not None and wanted.repo is not None else wanted.repo,
         landing=wanted.options.land,
-        target_ref=options.target_ref,
-        tests=options.tests,
-        allow_tests=options.allow_tests,
-        allow_kinds=options.allow_kinds,
-        allow_dependencies=options.allow_dependencies,
+        target_ref=wanted.target_ref,
+        **{name: getattr(wanted.options.order, name) for name in REVERTING - {"land"}},
     )
     prepared = Prepared(*await prepare_revert(view.run, choices, operator_access()))
     await _prepare_host(place, None)
