@@ -7,10 +7,12 @@ import binascii
 import hashlib
 import re
 import urllib.parse
-from typing import Protocol
+from typing import Final, Protocol
 
 from gatewright.errors import MalformedError
 
+#: Begins the names of artifacts that commands see as files.
+PROVIDED: Final = "provide:"
 _STORED = re.compile(r"artifact:sha256:([0-9a-f]{64})")  # noqa: TID251 - linear: of a fixed length
 
 

@@ -12,9 +12,17 @@ from msgspec.structs import replace
 from gatewright.artifacts import stored_digest, uri_of
 from gatewright.contracts import GateReport, TaskContract
 from gatewright.contracts.task_contract import Inputs, Rollback
-from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, BlastRadius, DestructiveStatement, Executor, Scope
+from gatewright.contracts.vocabulary import (
+    MOST_LOST,
+    AcceptanceTest,
+    Artifact,
+    BlastRadius,
+    DestructiveStatement,
+    Executor,
+    Scope,
+)
 from gatewright.services.gatekeeper.decider import gate_checks as q
-from gatewright.services.gatekeeper.gates.change.destructive import MOST_LOST, judge_destructive
+from gatewright.services.gatekeeper.gates.change.destructive import judge_destructive
 from tests.attacks.real_gate import RUN, RealGate, codes, evidence, open_gate
 from tests.factories import make_contract
 from tests.gatekeeper.contexts import make_context

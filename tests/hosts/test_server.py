@@ -56,7 +56,7 @@ async def called(access: HostAccess, name: str, **arguments: Any) -> dict[str, A
 async def test_a_host_is_offered_no_tool_that_decides(access: HostAccess) -> None:
     async with Client(make_server(access)) as client:
         offered = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert set(offered) == LOOKING | {"submit_run", "abort_run"}
+    assert set(offered) == LOOKING | {"submit_run", "revert_run", "abort_run"}
     assert not [name for name in offered if "approve" in name or "decide" in name or "sign" in name]
     hints = {name: tool.annotations for name, tool in offered.items()}
     assert {name for name, hint in hints.items() if hint is not None and hint.read_only_hint} == LOOKING

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -59,6 +59,10 @@ from gatewright.reasons import passes
 from gatewright.run.events import ABOUT_BUNDLES
 from gatewright.run.evolve import evolve
 from gatewright.run.state import Run
+
+if TYPE_CHECKING:
+    from gatewright.client.reverts import RevertChoices
+    from gatewright.git.access.credentials import RepositoryAccess
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 #: Artifacts up to this many bytes travel inside the document, larger ones through the object store.
@@ -158,6 +162,21 @@ class Client:
         document = _document(contract, TaskContract)
         headers = {KEY_HEADER: idempotency_key or new_id()}
         return await self._submit(codec.encode(document), "task_contract.v1", patience, headers)
+
+    async def revert(self, run_id: str, choices: RevertChoices | None = None, *, access: RepositoryAccess | None = None) -> str:
+        """Order a run that reverts what ``run_id`` landed; return its run id.
+
+        This process reads the repository, a remote one with ``access``. ``choices``: what differs from the reverted run. Raises
+        as ``prepare_revert`` and ``submit_request`` do.
+        """
+        # Imported late: most clients need no git.
+        from gatewright.client.reverts import RevertChoices, prepare_revert
+        from gatewright.git.access.credentials import NO_ACCESS
+
+        choices = choices or RevertChoices(requested_by=self._requested_by)
+        request, attachments = await prepare_revert(await self.get(run_id), choices, access or NO_ACCESS)
+        attached = [await self.attach(name, data) for name, data in attachments]
+        return await self.submit_request(msgspec.structs.replace(request, artifacts=(*request.artifacts, *attached)))
 
     async def status(self, run_id: str) -> RunStatus:
         """Return the state of a run from the gatekeeper; publishers can read only their own runs.

@@ -74,6 +74,10 @@ class SyncClient:
     ) -> str:
         return self._call(self._client.submit_contract(contract, idempotency_key=idempotency_key, patience=patience))
 
+    def revert(self, run_id: str, *given: Any, **named: Any) -> str:
+        """See ``Client.revert`` for the arguments."""
+        return self._call(self._client.revert(run_id, *given, **named))
+
     def status(self, run_id: str) -> RunStatus:
         return self._call(self._client.status(run_id))
 

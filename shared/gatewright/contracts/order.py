@@ -13,6 +13,7 @@ from gatewright.contracts.vocabulary import (
     Person,
     Priority,
     RequirementId,
+    RevertedRun,
     RunId,
     Scope,
     Sharding,
@@ -54,5 +55,7 @@ class Order(Document, kw_only=True):
     again: RunId | None = None
     """The run that this order repeats: an ended one, or one that waits in a merge queue and leaves it when this one enters. The
     queue counts how often a change was queued before."""
+    reverts: RevertedRun | None = None
+    """The landed run whose change this order takes back: the change is the inverse of its commit."""
     ordered_by: OrderedBy = ()
     """The person who ordered the run, a claim of the publisher; empty: unknown. This person may not approve the run."""

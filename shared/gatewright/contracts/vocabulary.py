@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import Annotated, Any, Literal, dataclass_transform
+from typing import Annotated, Any, Final, Literal, dataclass_transform
 
 import msgspec
 from msgspec import Meta
@@ -235,6 +235,15 @@ class SourceBranch(Document):
     """Everyone who made one of these commits, as "Name <address>". None of them approves the run."""
 
 
+class RevertedRun(Document):
+    """The landed change that an order reverts. The integrated gate refuses every change that is not its inverse."""
+
+    run_id: RunId
+    """The run that landed it."""
+    commit: ObjectId
+    """The commit that the run landed. The baseline must contain it."""
+
+
 #: What ``agents.json`` and ``models.json`` call an agent and a model.
 AgentName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,31}}{END}")]
 ModelName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,127}}{END}")]
@@ -329,6 +338,11 @@ class EnvironmentProfile(Document):
     """An image: a name with a digest."""
     tools: tuple[NonEmpty, ...] = ()
     """Programs that commands of the language need."""
+
+
+#: Without a statement: maximum number of lost files, and maximum size of a lost directory.
+MOST_LOST: Final = 20
+LARGEST_DIRECTORY: Final = 5
 
 
 class BlastRadius(Document):

@@ -240,6 +240,12 @@ class Mirror:
         lines = (await self._git.run("rev-list", "--parents", *asked)).decode("ascii", "replace").splitlines()
         return tuple(child for child, *parents in map(str.split, lines) if base in parents)
 
+    async def commits_on(self, path: bytes, after: str, until: str, limit: int) -> tuple[str, ...]:
+        """Return the newest commits in ``until`` and not in ``after`` that changed ``path``. GitError (``object_missing``)."""
+        ends = (refs.check_object_id(until), f"^{refs.check_object_id(after)}", "--", os.fsdecode(path))
+        said = await self._git.run("rev-list", f"--max-count={limit}", "--end-of-options", *ends)
+        return tuple(said.decode("ascii", "replace").split())
+
     async def message(self, commit: str) -> str:
         """The message of a commit in the mirror; what is not UTF-8 becomes U+FFFD. GitError (``object_missing``)."""
         raw = await self._git.run("cat-file", "commit", refs.check_object_id(commit))

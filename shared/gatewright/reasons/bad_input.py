@@ -54,6 +54,8 @@ _COMMANDS = {
     "queue_unknown": "name a queue that `gatewright queue list` shows",
     "ref_ambiguous": "give more digits of the commit id, or a branch or tag",
     "ref_not_found": "check the name with `git ls-remote`, and push the commit first",
+    "revert_conflict": "revert the later changes that the message names first, or order the change with an agent",
+    "revert_not_on_target": "merge the landed commit first, or name a branch that contains it with --target-ref",
     "repository_empty": "make a first commit and push it",
     "repository_missing": "name the repository with --repo, or with `repository.url` of the document",
     "repository_damaged": "inspect it with `git fsck`, then fetch it again or restore the object from another copy",

@@ -107,6 +107,7 @@ _LANDING = {
     "target_read_only": "land in another repository, or have its owner grant write access",
     "target_not_confined": "land on a new branch: this host cannot confine a push to the target",
     "ref_folder_is_link": "remove the link at refs/heads/gatewright",
+    "revert_differs": "order the revert with `gatewright revert RUN`, or leave out `reverts`",
     "ref_moved": "inspect the moved branch, then run the same command again",
 }
 _SIGNATURES = {
@@ -198,7 +199,7 @@ _MERGES = {
     "merge_action_differs": "repeat the command: it signs exactly the action that it sends",
     "merge_action_outdated": "read `gatewright merge show`, then repeat the command: another action came first",
     "merge_action_unsigned": "repeat it with `--as NAME --key FILE` of a person whom the message names",
-    "merge_landing": "no action needed: the merge queue is landing the run; revert its commit if you do not want it",
+    "merge_landing": "wait until the merge queue has landed the run; then `gatewright revert {run}` takes it back",
     "merge_not_possible": "correct what the message names; `gatewright merge show` prints the state of the queue",
     "merge_queue_missing": "restart the gatekeeper, and read its log: it runs without merge queues",
 }

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gatewright.artifacts import ArtifactPort
+from gatewright.artifacts import PROVIDED, ArtifactPort
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import MalformedError
 from gatewright.order_artifacts.hidden_acceptance import hidden_files, hidden_path
 
-PREFIX: Final = "provide:"
 #: Files of one contract, and bytes of one and of all of them: what is generated for commands is small.
 MOST_FILES: Final = 200
 MOST_BYTES: Final = 8 * 1024 * 1024
@@ -24,12 +23,12 @@ TOO_LARGE: Final = "provided_too_large"
 
 def provided(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
     """Those of ``artifacts`` that are files to be shown."""
-    return tuple(artifact for artifact in artifacts if artifact.name.startswith(PREFIX))
+    return tuple(artifact for artifact in artifacts if artifact.name.startswith(PROVIDED))
 
 
 def path_of(artifact: Artifact) -> str:
     """Where a provided file is shown, from the top of the repository."""
-    return artifact.name.removeprefix(PREFIX)
+    return artifact.name.removeprefix(PROVIDED)
 
 
 async def provided_files(contract: TaskContract, artifacts: ArtifactPort) -> dict[bytes, bytes]:

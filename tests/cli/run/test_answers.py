@@ -10,7 +10,6 @@ import pytest
 from gatewright.app.cli.run import start as start_run
 from gatewright.app.cli.run.request import Prepared, prepare
 from gatewright.app.cli.user_git import author
-from gatewright.app.stack.fork_server import Ahead
 from gatewright.contracts.people.authors import commit_author
 from gatewright.errors import MalformedError
 from gatewright.order_form.run_options import RunOptions
@@ -130,8 +129,7 @@ def test_a_dash_reads_the_change_from_a_pipe(
     repository = make_repository("r")
     seen: list[Prepared] = []
 
-    async def look(given: RunOptions, *, json_output: bool, verbose: bool, ahead: Ahead, linger: float, ask: object) -> int:
-        del json_output, verbose, ahead, linger, ask
+    async def look(given: RunOptions, **_others: object) -> int:
         seen.append(prepare(given, repository))
         return 0
 

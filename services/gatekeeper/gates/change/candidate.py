@@ -11,8 +11,9 @@ from gatewright import scope
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.ecosystems.runner.linters import changed_linter_settings, may_set_linters
 from gatewright.ecosystems.runner.settings import UNREADABLE, is_manifest
-from gatewright.errors import PatchError
+from gatewright.errors import GitError, PatchError
 from gatewright.git.changes import TreeChange
+from gatewright.git.inverse import revert_fault
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, REGULAR
 from gatewright.git.patches.files import Reading
@@ -44,6 +45,7 @@ SNIFFED_BYTES = 8000
 READ_AT_ONCE = 256 << 20
 OWNERS_RULE = "file_ownership"
 EMPTY_RULE = "empty_diff"
+REVERT_RULE = "reverts"
 BINARY_RULE = kind_rule("binary")
 
 
@@ -196,6 +198,7 @@ async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candida
     await remark_suppressions(context, candidate.changes)
     await remark_dependencies(context, candidate.changes)
     await _judge_owners(context, candidate, run)
+    await _judge_revert(context, candidate.tree, run)
 
 
 async def _judge_owners(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> None:
@@ -221,6 +224,21 @@ async def _judge_owners(context: ChangeContext, candidate: ComposedCandidate, ru
             report.violate("file_unowned", OWNERS_RULE, f"not as {mine[0][0]} made it", change.path)
     for path in by_path:
         report.violate("file_unowned", OWNERS_RULE, "a worker's change that the candidate has lost", path)
+
+
+async def _judge_revert(context: ChangeContext, tree: str, run: Run) -> None:
+    """Refuse a change that is not the inverse of what its order reverts: its commit would name the reverted run."""
+    reverted = context.contract.reverts
+    if reverted is None:
+        return
+    context.report.checked(REVERT_RULE, reverted.run_id)
+    baseline = run.accepted.baseline_commit
+    try:
+        fault = await revert_fault(context.mirror, reverted.run_id, reverted.commit, baseline, tree)
+    except GitError as error:
+        fault = f"the repository does not have commit {reverted.commit}: {error.message}"
+    if fault:
+        context.report.violate("revert_differs", REVERT_RULE, fault)
 
 
 async def patch_of(task: RunTask, artifacts: Artifacts) -> bytes:

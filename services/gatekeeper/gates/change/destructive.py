@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from gatewright import scope as paths
 from gatewright.contracts import TaskContract
-from gatewright.contracts.vocabulary import DestructiveStatement, Scope
+from gatewright.contracts.vocabulary import LARGEST_DIRECTORY, MOST_LOST, DestructiveStatement, Scope
 from gatewright.errors import CommandRefusedError, ScopeError
 from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
@@ -26,10 +26,6 @@ from gatewright.services.gatekeeper.gates.commands.gate import too_much
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.worker_role import ways
-
-#: Without a statement: maximum number of lost files, and maximum size of a lost directory.
-MOST_LOST = 20
-LARGEST_DIRECTORY = 5
 
 UNSTATED = "destructive_unstated"
 EXCEEDED = "blast_radius_exceeded"

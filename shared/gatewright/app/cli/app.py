@@ -44,7 +44,7 @@ class ProgramHelp(HelpGroup):
 
     panels: ClassVar = {
         "Start": ("run", "init", "doctor", "up", "down", "status"),
-        "Changes": ("watch", "show", "runs", "submit", "abort", "check", "refs", "hooks", "policy", "context"),
+        "Changes": ("watch", "show", "runs", "submit", "abort", "revert", "check", "refs", "hooks", "policy", "context"),
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
         "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "attach", "gc", "hold"),
         "System": (

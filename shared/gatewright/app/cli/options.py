@@ -12,13 +12,16 @@ import inspect
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from gatewright.errors import GatewrightError
 from gatewright.order_form.rows import Bounds, Kind, Panel, Row
 from gatewright.order_form.run_options import RunOptions, options_from, order_rows, row
+
+if TYPE_CHECKING:
+    from gatewright.contracts.vocabulary import LandingMode
 
 Parameters = dict[str, inspect.Parameter]
 #: Type that Typer parses a value as; a choice has a type of its own.
@@ -40,6 +43,18 @@ LedgerPartitions = Annotated[
 ]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class RevertOptions:
+    """Options of ``run`` that ``revert`` has, too: with the defaults of ``run``, and ``land`` as given."""
+
+    order: RunOptions
+    land: LandingMode | None
+
+
+#: Their rows.
+REVERTING = frozenset({"land", "tests", "allow_tests", "allow_kinds", "allow_dependencies"})
+
+
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Expand the dataclass parameters of ``command`` into their fields, as Typer reads them.
 
@@ -55,12 +70,21 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     def read(**given: Any) -> None:
         for name, options in groups.items():
             values = {option: given.pop(option) for option in options}
-            given[name] = options_from(values) if hints[name] is RunOptions else hints[name](**values)
+            given[name] = _group(hints[name], values)
         command(**given)
 
     read.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]  # what inspect reads
     read.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return read
+
+
+def _group(kind: Any, values: dict[str, Any]) -> Any:
+    if kind is RunOptions:
+        return options_from(values)
+    if kind is RevertOptions:
+        order = options_from(dict.fromkeys(row.name for row in order_rows()) | values)
+        return RevertOptions(order, order.land if values["land"] is not None else None)
+    return kind(**values)
 
 
 def typer_option(row: Row, *, panel: str | None = None) -> Any:
@@ -80,10 +104,12 @@ def typer_option(row: Row, *, panel: str | None = None) -> Any:
 
 
 def _parameters(kind: Any) -> Parameters:
-    if kind is RunOptions:
+    if kind in {RunOptions, RevertOptions}:
+        shown = (row for row in order_rows() if kind is RunOptions or row.name in REVERTING)
         # The help shows panels in the order of their first options.
-        rows = sorted(order_rows(), key=lambda row: (list(Panel).index(row.panel), not row.first_screen))
-        return {row.name: _parameter(row.name, None if row.kind.many else row.default, _annotation(row)) for row in rows}
+        rows = sorted(shown, key=lambda row: (list(Panel).index(row.panel), not row.first_screen))
+        given = {row.name: None if row.kind.many or kind is RevertOptions else row.default for row in rows}
+        return {row.name: _parameter(row.name, given[row.name], _annotation(row)) for row in rows}
     hints = get_type_hints(kind, include_extras=True)
     return {
         field.name: _parameter(

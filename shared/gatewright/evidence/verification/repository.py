@@ -18,6 +18,7 @@ from gatewright.errors import DeniedError, GitError, MalformedError, PatchError
 from gatewright.evidence import layout
 from gatewright.evidence.verification.reading import Reading
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
+from gatewright.git.inverse import revert_fault
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import display
 from gatewright.run.state import Run
@@ -30,7 +31,7 @@ def check_repository(reading: Reading, step: int, url: str, access: RepositoryAc
 
     1. The baseline commit has the recorded tree.
     2. patch.diff, applied to it, gives the candidate, and is its canonical diff.
-    3. Every changed path is inside the contract's.
+    3. Every changed path is inside the contract's. The change of a revert is the inverse of the reverted commit.
     4. The landed commit has the baseline as its parent and the candidate's tree. In a merge queue, it is a descendant of the
        branch before the push, and changes no other content on top of its one parent than the candidate on top of the baseline.
     5. Its ref contains it, directly or in its history; a missing ref is only noted, since merged branches are deleted.
@@ -89,6 +90,20 @@ async def _check_patch(reading: Reading, run: Run, mirror: Mirror, step: int, ca
     changed = (change.path for change in await mirror.changes(run.accepted.baseline_tree, tree))
     for path in scope.outside(allowed, changed):  # 3
         findings.wrong(step, "path_out_of_scope", layout.PATCH, f"{display(path)} is outside the contract's paths")
+    await _check_revert(reading, run, mirror, step, candidate)
+
+
+async def _check_revert(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
+    reverted = run.contract.reverts if run.contract is not None else None
+    if reverted is None:
+        return
+    try:
+        fault = await revert_fault(mirror, reverted.run_id, reverted.commit, run.accepted.baseline_commit, candidate)
+    except GitError:
+        reading.notes.append(f"that the change reverts {reverted.run_id}: the repository has no longer its commit")
+        return
+    if fault:
+        reading.findings.wrong(step, "patch_leads_elsewhere", layout.PATCH, fault)
 
 
 async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, commit: str) -> None:

@@ -24,9 +24,11 @@ from gatewright.app.cli.hosts.access import Detail, HostAccess, Tools, answer, e
 from gatewright.app.cli.runs.listing import run_details, run_entry
 from gatewright.app.cli.runs.result import closing_words, read_stream, result_of, streams_of
 from gatewright.app.cli.runs.sources import find_run
+from gatewright.app.cli.settings import operator_access
 from gatewright.app.cli.show import ReadModelKind, read_model
 from gatewright.app.order_document import order_document
 from gatewright.client.client import json_of
+from gatewright.client.reverts import RevertChoices
 from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.evidence.verification.verify import verify
@@ -104,6 +106,19 @@ class SubmittingTools:
         async with self.access.client() as client:
             run_id = await client.submit_request(document, patience=float(LONGEST_WAIT))
         return answer({"run_id": run_id, "follow_with": "wait_for_run"})
+
+    @refuse_known_errors
+    async def revert_run(
+        self,
+        run_id: RunName,
+        reason: Annotated[str, Field(min_length=1, max_length=1000)],
+        tests: Annotated[list[str] | None, Field(max_length=200, description="Default: the commands of the run.")] = None,
+    ) -> CallToolResult:
+        """Order a run that takes back what a run landed, on the same branch. All gates apply."""
+        choices = RevertChoices("mcp host", self.access.ordered_by, reason=reason, tests=tuple(tests or ()))
+        async with self.access.client() as client:
+            reverting = await client.revert(run_id, choices, access=operator_access())
+        return answer({"run_id": reverting, "follow_with": "wait_for_run"})
 
     @refuse_known_errors
     async def abort_run(self, run_id: RunName, reason: Annotated[str, Field(min_length=1, max_length=1000)]) -> CallToolResult:

@@ -93,6 +93,7 @@ def make_server(access: HostAccess) -> HostServer:
     if not access.read_only:
         submitting = SubmittingTools(access)
         tools.append(Tool.from_function(submitting.submit_run, annotations=_ORDERS))
+        tools.append(Tool.from_function(submitting.revert_run, annotations=_ORDERS))
         tools.append(Tool.from_function(submitting.abort_run, annotations=_ENDS))
     for tool in tools:
         tool.parameters["additionalProperties"] = False

@@ -1,15 +1,16 @@
-"""``run``, ``submit`` and ``abort``: commands that change the system."""
+"""``run``, ``revert``, ``submit`` and ``abort``: commands that change the system."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewright.app.cli.help_screen import HelpCommand, show_all_options
-from gatewright.app.cli.options import JsonOutput, Verbose, grouped
+from gatewright.app.cli.options import JsonOutput, RevertOptions, Verbose, grouped
 from gatewright.app.cli.output import emit, reported, say
 from gatewright.app.cli.schemas import read_submittable
 from gatewright.order_form.run_options import RunOptions, order_rows
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gatewright.app.cli.context import CommandContext
     from gatewright.app.cli.run.ahead import Begun
     from gatewright.app.cli.run.display import Display
+    from gatewright.app.cli.run.start import WantedRevert
     from gatewright.contracts import RunRequest, TaskContract
     from gatewright.view.run_view import RunView
 
@@ -44,6 +46,7 @@ class RunHelp(HelpCommand):
 
 def register(app: typer.Typer) -> None:
     app.command(help=_HELP_RUN, cls=RunHelp)(run)
+    app.command()(revert)
     app.command()(submit)
     app.command()(abort)
 
@@ -68,14 +71,46 @@ def run(
         raise typer.Exit(_run(ahead, options, verbose=verbose, json_output=json_output))
 
 
-def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool) -> int:
+def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool, revert: WantedRevert | None = None) -> int:
     # Imported late: it takes half as long as the start of the fork server, which runs on another core.
     from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
 
-    linger = linger_minutes(options.linger)
-    started = start_run(options, verbose=verbose, json_output=json_output, ahead=begun.ahead, linger=linger, ask=_ask_owner)
+    linger, ahead = linger_minutes(options.linger), begun.ahead
+    started = start_run(
+        options, verbose=verbose, json_output=json_output, ahead=ahead, linger=linger, ask=_ask_owner, revert=revert
+    )
     return begun.runner.run(started)
+
+
+@reported
+@grouped
+def revert(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Run id or its beginning")],
+    *,
+    options: RevertOptions,
+    target_ref: Annotated[
+        str | None, typer.Option(metavar="BRANCH", help="Branch to revert on", show_default="where the run landed")
+    ] = None,
+    repo: Annotated[
+        str | None, typer.Option(metavar="PATH|URL", help="Present address of the repository", show_default="as recorded")
+    ] = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason for the record")] = "",
+    verbose: Verbose = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Revert what a run landed, by a run of its own.
+
+    Its patch is the inverse of the landed commit. Landing, branch and tests are those of the run, unless you name others. \
+All gates and approvals apply.
+    """
+    from gatewright.app.cli.run.ahead import Begun, begin_ahead
+    from gatewright.app.cli.run.start import WantedRevert
+
+    wanted = WantedRevert(run_id, options, target_ref, repo, reason)
+    with contextlib.nullcontext(context.obj) if isinstance(context.obj, Begun) else begin_ahead() as begun:
+        raise typer.Exit(_run(begun, options.order, verbose=verbose, json_output=json_output, revert=wanted))
 
 
 def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:

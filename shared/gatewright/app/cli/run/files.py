@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.user_git import user_checkout
+from gatewright.artifacts import PROVIDED
 from gatewright.ecosystems.runner.names import has_test_name, is_runner_setting, is_test, is_test_data
 from gatewright.errors import ConfigurationError, DeniedError, Fault, MalformedError
 from gatewright.git.host.user_checkout import UserCheckout
@@ -23,7 +24,7 @@ from gatewright.git.tracked import is_tracked, refuse_tracked_folder
 from gatewright.order_artifacts.hidden_acceptance import PREFIX as HIDDEN_PREFIX
 from gatewright.patterns import TextPattern
 from gatewright.sandbox.environments import ShownFolder, safe_place
-from gatewright.tasks.provided import MOST_BYTES, PREFIX, refuse_large
+from gatewright.tasks.provided import MOST_BYTES, refuse_large
 
 #: Characters that make a path a pattern.
 _PATTERN = frozenset("*?[]!{}\\")
@@ -140,7 +141,7 @@ def read_provided(given: tuple[str, ...], repository: str, here: Path, faults: l
             words = error.strerror if isinstance(error, OSError) else str(error)
             faults.append(Fault(_ARTIFACTS, "unreadable", f"--provide {each} cannot be read: {words}"))
         else:
-            found[PREFIX + path] = content
+            found[PROVIDED + path] = content
     return tuple(found.items())
 
 

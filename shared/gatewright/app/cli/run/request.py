@@ -31,6 +31,7 @@ from gatewright.app.cli.run.files import in_repository, names_test_file, read_hi
 from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_agent, missing_key, missing_programs
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name
+from gatewright.artifacts import PROVIDED
 from gatewright.clock import new_id
 from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import (
@@ -54,7 +55,6 @@ from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values
 from gatewright.run.state import Run
 from gatewright.run.states import QUEUED
 from gatewright.sandbox.environments import Environments, ShownFolder
-from gatewright.tasks.provided import PREFIX as PROVIDED
 
 EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rename.py" --test "python -m pytest -q"'
 _REQUIREMENT = re.compile(row("requirement").bounds.pattern)  # noqa: TID251 - the operator's own text; it looks ahead

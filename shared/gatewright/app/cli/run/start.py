@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from gatewright.app.cli import settings
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
+from gatewright.app.cli.options import REVERTING, RevertOptions
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
 from gatewright.app.cli.run.change_source import candidate_count
@@ -34,9 +35,9 @@ from gatewright.app.cli.run.request import EXAMPLE, Prepared, again_request, pre
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
-from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, repository_keys
+from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, operator_access, repository_keys
 from gatewright.app.cli.terminal import is_interactive
-from gatewright.app.cli.user_git import user_checkout, user_name, who_orders, with_user_signing
+from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name, who_orders, with_user_signing
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
@@ -62,6 +63,7 @@ async def start_run(
     verbose: bool = False,
     linger: float = 0.0,
     ask: PlaceAsks | None = None,
+    revert: WantedRevert | None = None,
 ) -> Exit:
     """Check the options, then carry out the run; return the exit code. Errors are reported in the requested form.
 
@@ -71,10 +73,11 @@ async def start_run(
         ahead: fork server of the first stack, if it was started already.
         linger: idle minutes until a stack that this run starts ends.
         ask: asks the person at the terminal about the run's requests.
+        revert: the run that the order reverts; ``options`` are those of the revert then.
     """
     asked = None if json_output else ask
     once = partial(_run_once, json_output=json_output, verbose=verbose, ahead=ahead, linger=linger, ask=asked)
-    code, view = await once(options)
+    code, view = await once(options, revert=revert)
     if view is None or not view.proposed or not options.yes:
         return code
     if not json_output:
@@ -94,25 +97,28 @@ async def _run_once(
     linger: float,
     ask: PlaceAsks | None,
     origin: RunView | None = None,
+    revert: WantedRevert | None = None,
 ) -> tuple[Exit, RunView | None]:
-    display = make_display(json_output=json_output, command=command_line(options), verbose=verbose)
+    command = command_line(options) if revert is None else revert.command
+    display = make_display(json_output=json_output, command=command, verbose=verbose)
     try:
         if options.interactive:
             require_terminal(json_output=json_output)
         place = find_place()
         cassette = options.cassette or AgentSettings.load().cassette
-        prepared = await _ready(options, place, cassette, display.note)
+        ready = _ready(options, place, cassette, display.note) if revert is None else _prepare_revert(revert, place)
+        prepared = await ready
         prepared = prepared if origin is None else with_origin(prepared, origin)
     except GatewrightError as error:
         # Imported late: a complete request proposes nothing.
         from gatewright.ecosystems.detection import first_way
 
-        offered = RetryOffer.TEST in offers_for(error.reason)
+        offered = revert is None and RetryOffer.TEST in offers_for(error.reason)
         tests = await proposed_tests(error, options, find_place().here) if offered else ()
         retry_with = tuple(word for each in first_way(tests) for word in (RetryOffer.TEST.value, each)) or _openings(error)
         display.give_up(refused_result(error, retry_with))
         if not json_output:
-            _print_refusal(error, options, tests, retry_with)
+            _print_refusal(error, options, tests, retry_with) if revert is None else complain(error)
         return exit_of_error(error), None
     if words := uncommitted_words(prepared.request.repository.url, prepared.request.baseline_ref):
         note(words)
@@ -137,6 +143,56 @@ async def _run_once(
     for words in announced:
         note(words)
     return code, flow.view
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRevert:
+    """A ``gatewright revert`` as given. ``repo``: present address of the repository."""
+
+    run: str
+    options: RevertOptions
+    target_ref: str | None
+    repo: str | None
+    reason: str
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return the command, to which a retry line adds options."""
+        given = {"target-ref": self.target_ref, "repo": self.repo, "reason": self.reason, "land": self.options.land}
+        words = (f"--{name}={value}" for name, value in given.items() if value)
+        return (
+            "gatewright",
+            "revert",
+            self.run,
+            *words,
+            *command_line(replace(self.options.order, land=RunOptions().land))[2:],
+        )
+
+
+async def _prepare_revert(wanted: WantedRevert, place: CommandContext) -> Prepared:
+    """Return the request that reverts a run. Raises as ``prepare_revert`` does."""
+    # Imported late: no other run needs it.
+    from gatewright.app.cli.bundle_sources import open_source
+    from gatewright.app.cli.runs.sources import find_run, run_of
+    from gatewright.client.reverts import RevertChoices, prepare_revert
+
+    async with open_source(wanted.run) as source:
+        view = await source.view(await find_run(source, run_of(wanted.run)))
+    top = repository_folder(wanted.repo, place.here)
+    person = await asyncio.to_thread(author, top or place.here)
+    choices = RevertChoices(
+        requested_by=user_name(),
+        ordered_by=person_names(person),
+        author=person,
+        reason=wanted.reason,
+        repository=str(top.resolve()) if top is not None and wanted.repo is not None else wanted.repo,
+        landing=wanted.options.land,
+        target_ref=wanted.target_ref,
+        **{name: getattr(wanted.options.order, name) for name in REVERTING - {"land"}},
+    )
+    prepared = Prepared(*await prepare_revert(view.run, choices, operator_access()))
+    await _prepare_host(place, None)
+    return prepared
 
 
 def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[str], retry_with: Sequence[str]) -> None:
