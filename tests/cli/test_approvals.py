@@ -168,7 +168,9 @@ class Hook:
     """A webhook that refuses as often as it is told to."""
 
     refusals: int = 0
+    retry_after: str = ""
     bodies: list[bytes] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     server: HTTPServer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -177,8 +179,11 @@ class Hook:
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 hook.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                hook.keys.append(self.headers["Idempotency-Key"])
                 hook.refusals -= 1
                 self.send_response(503 if hook.refusals >= 0 else 204)
+                if hook.retry_after:
+                    self.send_header("Retry-After", hook.retry_after)
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
@@ -203,13 +208,27 @@ def hook() -> Iterator[Hook]:
 
 
 def test_a_webhook_that_fails_is_given_the_same_again_and_then_nothing_twice(hook: Hook) -> None:
-    notifier, found = Notifier(webhook=hook.url), standings()
+    now = iter(range(0, 1000, 100))
+    notifier, found = Notifier(webhook=hook.url, clock=lambda: next(now)), standings()
     for _ in range(3):
         notifier.tell(found)
     assert len(hook.bodies) == 2
     assert hook.bodies[0] == hook.bodies[1]
+    assert hook.keys[0] == hook.keys[1]
     notifier.tell([*found, replace(found[0], request=replace(found[0].request, request_id="run-other0000.ask.1"))])
     assert json.loads(hook.bodies[2])["waiting"] == 1
+
+
+@pytest.mark.parametrize(("retry_after", "pause"), [("", 2.0), ("30", 30.0), ("1", 2.0), ("99999", 3600.0), ("tomorrow", 2.0)])
+def test_a_webhook_is_called_again_when_it_asks_for_and_not_before(hook: Hook, retry_after: str, pause: float) -> None:
+    hook.retry_after = retry_after
+    now = [0.0]
+    notifier, found = Notifier(webhook=hook.url, clock=lambda: now[0]), standings()
+    for moment, calls in ((0.0, 1), (pause - 0.5, 1), (pause, 2)):
+        now[0] = moment
+        notifier.tell(found)
+        assert len(hook.bodies) == calls
+    assert hook.keys[0] == hook.keys[1]
 
 
 def test_all_that_is_new_comes_in_one_digest_without_patch_and_words(hook: Hook) -> None:

@@ -1,12 +1,14 @@
 """``approvals watch``: notify people of new requests on the screen, by a command or by a webhook.
 
 One digest covers all new requests. It holds the fields of the list and no more: no patch, no text of the order, no key. A
-failed notice is retried at the next query, and never delays a run.
+failed notice is retried after a pause, and never delays a run. What waits is asked of the gatekeeper, so a restarted process
+repeats notices of requests that still wait; the key of a notice shows a receiver which it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,11 +49,17 @@ def watch(
 
 @dataclass
 class Notifier:
-    """Sends notices. ``told``: requests that each channel has received, with their numbers of delegations at that time."""
+    """Sends notices. ``told``: requests that each channel has received, with their numbers of delegations at that time.
+
+    ``failures``: failed calls of the webhook since the last good one; it is called again at ``due``, by ``clock`` in seconds.
+    """
 
     command: str = ""
     webhook: str = ""
     told: dict[str, set[str]] = field(default_factory=dict)
+    failures: int = 0
+    due: float = 0.0
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         from gatewright.errors import ConfigurationError
@@ -69,7 +77,7 @@ class Notifier:
         self.told.setdefault(way, set()).update(_told_of(each) for each in found)
 
     def tell(self, found: Sequence[ApprovalStanding]) -> bool:
-        """Send new requests to command and webhook; return whether both succeeded. The next query retries failures."""
+        """Send new requests to command and webhook, if it is due; return whether both succeeded."""
         import msgspec
 
         delivered = True
@@ -77,7 +85,7 @@ class Notifier:
             new = self.new(way, found) if getattr(self, way) else []
             if not new:
                 continue
-            if send(msgspec.json.encode(digest(new))):
+            if send(msgspec.json.encode(digest(new), order="deterministic")):
                 self.given(way, new)
             else:
                 delivered = False
@@ -97,17 +105,38 @@ class Notifier:
         return finished.returncode == 0
 
     def _post(self, data: bytes) -> bool:
+        from gatewright.pause import retry_pause
+
+        if self.clock() < self.due:
+            return False
+        delivered, retry_after = self._call_webhook(data)
+        self.failures = 0 if delivered else self.failures + 1
+        self.due = 0.0 if delivered else self.clock() + retry_pause(self.failures, retry_after)
+        return delivered
+
+    def _call_webhook(self, data: bytes) -> tuple[bool, float | None]:
+        """Return whether the webhook accepted a digest, and the seconds to wait that it asks for, if any.
+
+        The header ``Idempotency-Key`` is equal for equal digests.
+        """
+        import hashlib
         import urllib.request
         from http.client import HTTPException
+        from urllib.error import HTTPError
 
+        headers = {"Content-Type": "application/json", "Idempotency-Key": hashlib.sha256(data).hexdigest()}
         try:
-            request = urllib.request.Request(self.webhook, data=data, headers={"Content-Type": "application/json"})  # noqa: S310 - http(s) only
+            request = urllib.request.Request(self.webhook, data=data, headers=headers)  # noqa: S310 - http(s) only
             with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - the same
-                return bool(200 <= answer.status < 300)
+                return 200 <= answer.status < 300, None
+        except HTTPError as error:
+            note(f"the webhook for notices answered {error.code}")
+            asked = error.headers.get("Retry-After", "")
+            return False, float(asked) if asked.isascii() and asked.isdecimal() and len(asked) <= 6 else None
         # A response that is not HTTP raises HTTPException, which is not an OSError.
         except (OSError, HTTPException, ValueError) as error:
             note(f"the webhook for notices failed: {type(error).__name__}")
-            return False
+            return False, None
 
 
 def _told_of(standing: ApprovalStanding) -> str:
@@ -158,7 +187,7 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
             async with open_inbox(place) as inbox:
                 while True:
                     if not await _look(inbox, notifier, json_output=json_output):
-                        note("a notice was not delivered; it is sent again with the next look")
+                        note("a notice was not delivered; it is sent again after a pause")
                     await asyncio.sleep(every)
         except UnavailableError as error:
             note(f"no gatekeeper answers ({error.reason}); it is asked again")
