@@ -259,7 +259,7 @@ async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandCo
     if leaves_open(options):
         return
     # Imported late: only a run whose environment is not made yet needs the gates in this process.
-    from gatewright.app.cli.run.early_verdict import refuse_early
+    from gatewright.app.cli.dry_run import refuse_early
 
     state = read(place.home)
     policies = Path(state.policies) if state is not None and state.policies else _policies_ahead(place)
