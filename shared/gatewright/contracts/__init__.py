@@ -17,6 +17,7 @@ from gatewright.contracts.merge_queue import (
     MergeQueues,
     MergeQueuesRequest,
 )
+from gatewright.contracts.forge_policy import Forges
 from gatewright.contracts.people.approvals import (
     ApprovalDecision,
     ApprovalGrant,
@@ -112,6 +113,7 @@ __all__ = [
     "EventsRequest",
     "EvidenceBundle",
     "EvidenceReport",
+    "Forges",
     "GateReport",
     "GrantChange",
     "GrantRevocation",
