@@ -35,16 +35,19 @@ class Standin:
 
     def __init__(self, kind: ForgeKind, state: ForgeState | None = None) -> None:
         self.kind: ForgeKind = kind
-        self.state = state or ForgeState()
         self.token = TOKEN
         self.secret = SECRET
-        self.app = StandinApp(_FACES[kind](self.state, TOKEN))
+        self.app = StandinApp(_FACES[kind](state or ForgeState(), TOKEN))
         config = uvicorn.Config(
             self.app, port=0, lifespan="off", log_level="critical", access_log=False, timeout_graceful_shutdown=1
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()), daemon=True)
         self.api = ""
+
+    @property
+    def state(self) -> ForgeState:
+        return self.app.face.state
 
     @property
     def project(self) -> str:
@@ -70,6 +73,14 @@ class Standin:
     def recover(self) -> None:
         """End all faults."""
         self.app.faults.clear()
+
+    def reset(self) -> None:
+        """Start with an empty project, without faults and calls. No call before may have differed from the description."""
+        violations = list(self.app.violations)
+        self.app.face.state = ForgeState()
+        for record in (self.app.faults, self.app.calls, self.app.violations):
+            record.clear()
+        assert violations == []
 
     def calls(self, method: str) -> list[str]:
         """Return the paths of the calls with this method, in order."""

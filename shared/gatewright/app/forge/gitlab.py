@@ -213,7 +213,7 @@ class GitLabForge(RestForge):
 
     def _is_genuine(self, headers: Mapping[str, str], body: bytes, secret: bytes) -> bool:  # noqa: ARG002 - others sign it
         """Return whether the secret itself was sent. It does not protect the body: a webhook is only a hint."""
-        return hmac.compare_digest(headers.get("x-gitlab-token", "").encode(errors="replace"), secret)
+        return hmac.compare_digest(headers.get("x-gitlab-token", "").encode("latin-1", "backslashreplace"), secret)
 
     def _subject(self, body: bytes) -> Subject:
         event = read_json(body, _Event)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -47,7 +47,7 @@ class ForgeHttp:
     """
 
     client: httpx2.AsyncClient
-    token: str
+    token: str = field(repr=False)
     page_size: str
     limits: HttpLimits
     now: Callable[[], float]
@@ -111,7 +111,9 @@ class ForgeHttp:
         if 200 <= status < 300:
             return answer
         reported = self._reported(answer.content)
-        words = f"the forge answers {status} to {answer.request.method} {answer.request.url.path}: {reported or 'no message'}"
+        # The path as it was sent: its names come from strangers, and are still quoted there.
+        path = answer.request.url.raw_path.decode("ascii").partition("?")[0]
+        words = f"the forge answers {status} to {answer.request.method} {path}: {reported or 'no message'}"
         wait = self._wait(answer.headers)
         limited = status == 403 and (wait is not None or "rate limit" in reported.lower())
         if status in _BUSY or status >= 500 or limited:

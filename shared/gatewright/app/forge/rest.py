@@ -160,7 +160,7 @@ class RestForge(ABC):
 
 def is_hmac_of(given: str, body: bytes, secret: bytes) -> bool:
     """Return whether ``given`` is the HMAC-SHA256 of a body in hexadecimal digits, in constant time."""
-    return hmac.compare_digest(given.encode(errors="replace"), hmac.digest(secret, body, "sha256").hex().encode())
+    return hmac.compare_digest(given.encode(errors="backslashreplace"), hmac.digest(secret, body, "sha256").hex().encode())
 
 
 def _plain_header(headers: Mapping[str, str], names: Sequence[str]) -> str:
