@@ -46,11 +46,11 @@ class GiteaForge(GitHubForge):
 
     async def tree_of(self, commit: str) -> str:
         """Return the id of the tree of a commit."""
-        return (await self._http.get(_Commit, *self._repository, "git", "commits", commit)).commit.tree.sha
+        return (await self._http.get(_Commit, *self._repository_path, "git", "commits", commit)).commit.tree.sha
 
-    async def _merge(self, number: int, head: str) -> str | None:
+    async def _merge_request(self, number: int, head: str) -> str | None:
         body = {"Do": "merge", "head_commit_id": head}
-        await self._http.perform("POST", *self._repository, "pulls", number, "merge", body=body)
+        await self._http.perform("POST", *self._repository_path, "pulls", number, "merge", body=body)
         return None
 
     def _is_genuine(self, headers: Mapping[str, str], body: bytes, secret: bytes) -> bool:

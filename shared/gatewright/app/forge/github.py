@@ -121,12 +121,12 @@ class GitHubForge(RestForge):
     writers: ClassVar = frozenset({"admin", "write"})
 
     @property
-    def _repository(self) -> tuple[str, ...]:
+    def _repository_path(self) -> tuple[str, ...]:
         return ("repos", *self._project.split("/"))
 
     async def request(self, number: int) -> ChangeRequest | None:
         """Return a change request; None if there is none with this number."""
-        pull = await self._http.find(Pull, *self._repository, "pulls", number)
+        pull = await self._http.find(Pull, *self._repository_path, "pulls", number)
         return None if pull is None else _change_request(pull)
 
     async def request_from(self, head_branch: str, base: str) -> ChangeRequest | None:
@@ -137,7 +137,7 @@ class GitHubForge(RestForge):
 
     async def open_requests(self) -> AsyncIterator[ChangeRequest]:
         """Return all open change requests, page by page."""
-        async for page in self._http.pages(list[Pull], *self._repository, "pulls", state="open"):
+        async for page in self._http.pages(list[Pull], *self._repository_path, "pulls", state="open"):
             for pull in page:
                 if (request := _change_request(pull)) is not None:
                     yield request
@@ -146,54 +146,54 @@ class GitHubForge(RestForge):
         """Set the check ``name`` on a commit. Repeating the call changes nothing that a reader sees."""
         body = {"state": check.state.value, "context": name, "description": check.summary}
         link = {"target_url": check.link} if check.link else {}
-        await self._http.perform("POST", *self._repository, "statuses", check.commit, body=body | link)
+        await self._http.perform("POST", *self._repository_path, "statuses", check.commit, body=body | link)
 
     async def add_comment(self, number: int, body: str) -> Comment:
         """Add a comment to a change request."""
-        note = await self._http.send("POST", _Note, *self._repository, "issues", number, "comments", body={"body": body})
+        note = await self._http.send("POST", _Note, *self._repository_path, "issues", number, "comments", body={"body": body})
         return Comment(note.id, note.body)
 
     async def edit_comment(self, number: int, comment_id: int, body: str) -> None:  # noqa: ARG002 - GitLab needs the number
         """Replace the text of a comment."""
-        await self._http.perform("PATCH", *self._repository, "issues", "comments", comment_id, body={"body": body})
+        await self._http.perform("PATCH", *self._repository_path, "issues", "comments", comment_id, body={"body": body})
 
     async def may_write(self, login: str) -> bool:
         """Return whether an account may push to the project."""
-        found = await self._http.find(_Permission, *self._repository, "collaborators", login, "permission")
+        found = await self._http.find(_Permission, *self._repository_path, "collaborators", login, "permission")
         return found is not None and found.permission in self.writers
 
     async def tree_of(self, commit: str) -> str:
         """Return the id of the tree of a commit."""
-        return (await self._http.get(_Commit, *self._repository, "git", "commits", commit)).tree.sha
+        return (await self._http.get(_Commit, *self._repository_path, "git", "commits", commit)).tree.sha
 
     async def _newest(self, head_branch: str, base: str, filters: Mapping[str, str]) -> ChangeRequest | None:
         """Return the first one of a list, newest first. The forge's filters are only a saving: each item is compared."""
-        async for page in self._http.pages(list[Pull], *self._repository, "pulls", state="all", **filters):
+        async for page in self._http.pages(list[Pull], *self._repository_path, "pulls", state="all", **filters):
             for request in map(_change_request, page):
                 if request is not None and (request.head_branch, request.base, request.fork) == (head_branch, base, False):
                     return request
         return None
 
-    async def _create(self, head_branch: str, base: str, title: str, body: str) -> ChangeRequest:
+    async def _create_request(self, head_branch: str, base: str, title: str, body: str) -> ChangeRequest:
         content = {"head": head_branch, "base": base, "title": title, "body": body}
-        pull = await self._http.send("POST", Pull, *self._repository, "pulls", body=content)
+        pull = await self._http.send("POST", Pull, *self._repository_path, "pulls", body=content)
         return _change_request(pull) or await self._existing(pull.number)
 
-    async def _close(self, number: int) -> None:
-        await self._http.perform("PATCH", *self._repository, "pulls", number, body={"state": "closed"})
+    async def _close_request(self, number: int) -> None:
+        await self._http.perform("PATCH", *self._repository_path, "pulls", number, body={"state": "closed"})
 
-    async def _merge(self, number: int, head: str) -> str | None:
-        merged = await self._http.send("PUT", _Merged, *self._repository, "pulls", number, "merge", body={"sha": head})
+    async def _merge_request(self, number: int, head: str) -> str | None:
+        merged = await self._http.send("PUT", _Merged, *self._repository_path, "pulls", number, "merge", body={"sha": head})
         return merged.sha if merged.merged else None
 
     async def _comments(self, number: int) -> AsyncIterator[tuple[int, Comment]]:
-        async for page in self._http.pages(list[_Note], *self._repository, "issues", number, "comments"):
+        async for page in self._http.pages(list[_Note], *self._repository_path, "issues", number, "comments"):
             for note in page:
                 if note.user is not None:
                     yield note.user.id, Comment(note.id, note.body)
 
     async def _statuses(self, commit: str) -> AsyncIterator[tuple[int, str, Check]]:
-        async for page in self._http.pages(list[_Status], *self._repository, "commits", commit, "statuses"):
+        async for page in self._http.pages(list[_Status], *self._repository_path, "commits", commit, "statuses"):
             for status in page:
                 state = _STATES.get(status.state or status.status, CheckState.ERROR)
                 yield status.id, status.context, Check(commit, state, status.description or "", status.target_url or "")
@@ -202,7 +202,7 @@ class GitHubForge(RestForge):
         scheme, _, digits = headers.get("x-hub-signature-256", "").partition("=")
         return scheme == "sha256" and is_hmac_of(digits, body, secret)
 
-    def _subject(self, body: bytes) -> Subject:
+    def _delivery_subject(self, body: bytes) -> Subject:
         event = read_json(body, _Event)
         if event.pull_request is not None:
             number: int | None = event.pull_request.number

@@ -32,9 +32,9 @@ _STATES: Final = {
     CheckState.ERROR: "canceled",
 }
 _ENDED: Final = {name: state for state, name in _STATES.items()} | {"skipped": CheckState.ERROR}
-#: Linear: one repetition of one character. A text and its shifted form correspond one to one.
-_SLASH_LINE: Final = re.compile("^( *)/", re.MULTILINE)  # noqa: TID251 - linear, as said above
-_SHIFTED_LINE: Final = re.compile("^ ( *)/", re.MULTILINE)  # noqa: TID251 - linear, as said above
+#: A text and its shifted form correspond one to one.
+_SLASH_LINE: Final = re.compile("^( *)/", re.MULTILINE)  # noqa: TID251 - linear: one repetition
+_SHIFTED_LINE: Final = re.compile("^ ( *)/", re.MULTILINE)  # noqa: TID251 - linear: one repetition
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -112,12 +112,12 @@ class GitLabForge(RestForge):
     event_headers: ClassVar = ("x-gitlab-event",)
 
     @property
-    def _path(self) -> tuple[str, str]:
+    def _project_path(self) -> tuple[str, str]:
         return ("projects", self._project)
 
     async def request(self, number: int) -> ChangeRequest | None:
         """Return a change request; None if there is none with this number."""
-        found = await self._http.find(_Request, *self._path, "merge_requests", number)
+        found = await self._http.find(_Request, *self._project_path, "merge_requests", number)
         return None if found is None else _change_request(found)
 
     async def request_from(self, head_branch: str, base: str) -> ChangeRequest | None:
@@ -141,7 +141,7 @@ class GitLabForge(RestForge):
         body = {"state": _STATES[check.state], "name": name, "description": check.summary}
         link = {"target_url": check.link} if check.link else {}
         try:
-            await self._http.perform("POST", *self._path, "statuses", check.commit, body=body | link)
+            await self._http.perform("POST", *self._project_path, "statuses", check.commit, body=body | link)
         except DeniedError as error:
             shown = (await self.checks(check.commit)).get(name) if error.reason == "forge_refused" else None
             if shown is None or shown.state != check.state:
@@ -149,13 +149,13 @@ class GitLabForge(RestForge):
 
     async def add_comment(self, number: int, body: str) -> Comment:
         """Add a comment to a change request."""
-        path = (*self._path, "merge_requests", number, "notes")
+        path = (*self._project_path, "merge_requests", number, "notes")
         note = await self._http.send("POST", _Note, *path, body={"body": _shift_slashes(body)})
         return Comment(note.id, _restore_slashes(note.body))
 
     async def edit_comment(self, number: int, comment_id: int, body: str) -> None:
         """Replace the text of a comment."""
-        path = (*self._path, "merge_requests", number, "notes", comment_id)
+        path = (*self._project_path, "merge_requests", number, "notes", comment_id)
         await self._http.perform("PUT", *path, body={"body": _shift_slashes(body)})
 
     async def may_write(self, login: str) -> bool:
@@ -164,14 +164,14 @@ class GitLabForge(RestForge):
         user = next((user for user in users if user.username.casefold() == login.casefold()), None)
         if user is None:
             return False
-        member = await self._http.find(_Member, *self._path, "members", "all", user.id)
+        member = await self._http.find(_Member, *self._project_path, "members", "all", user.id)
         return member is not None and member.access_level >= _DEVELOPER and member.state == "active"
 
     async def tree_of(self, commit: str) -> str:
         """Return the id of the tree of a commit, computed from its entries: GitLab does not name it."""
         entries: dict[bytes, Blob] = {}
         try:
-            async for page in self._http.pages(list[_Entry], *self._path, "repository", "tree", ref=commit):
+            async for page in self._http.pages(list[_Entry], *self._project_path, "repository", "tree", ref=commit):
                 entries |= {
                     entry.name.encode(): Blob(mode=canonical(entry.mode.encode()), object_id=entry.id) for entry in page
                 }
@@ -180,33 +180,33 @@ class GitLabForge(RestForge):
             raise ForgeUnavailableError(f"the forge lists a tree that cannot be read: {error}") from error
 
     async def _requests(self, **filters: str) -> AsyncIterator[ChangeRequest]:
-        async for page in self._http.pages(list[_Request], *self._path, "merge_requests", **filters):
+        async for page in self._http.pages(list[_Request], *self._project_path, "merge_requests", **filters):
             for found in page:
                 if (request := _change_request(found)) is not None:
                     yield request
 
-    async def _create(self, head_branch: str, base: str, title: str, body: str) -> ChangeRequest:
+    async def _create_request(self, head_branch: str, base: str, title: str, body: str) -> ChangeRequest:
         content = {"source_branch": head_branch, "target_branch": base, "title": title, "description": _shift_slashes(body)}
-        created = await self._http.send("POST", _Request, *self._path, "merge_requests", body=content)
+        created = await self._http.send("POST", _Request, *self._project_path, "merge_requests", body=content)
         return _change_request(created) or await self._existing(created.iid)
 
-    async def _close(self, number: int) -> None:
-        await self._http.perform("PUT", *self._path, "merge_requests", number, body={"state_event": "close"})
+    async def _close_request(self, number: int) -> None:
+        await self._http.perform("PUT", *self._project_path, "merge_requests", number, body={"state_event": "close"})
 
-    async def _merge(self, number: int, head: str) -> str | None:
-        path = (*self._path, "merge_requests", number, "merge")
+    async def _merge_request(self, number: int, head: str) -> str | None:
+        path = (*self._project_path, "merge_requests", number, "merge")
         merged = _change_request(await self._http.send("PUT", _Request, *path, body={"sha": head}))
         return None if merged is None else merged.merge_commit
 
     async def _comments(self, number: int) -> AsyncIterator[tuple[int, Comment]]:
-        path = (*self._path, "merge_requests", number, "notes")
+        path = (*self._project_path, "merge_requests", number, "notes")
         async for page in self._http.pages(list[_Note], *path, order_by="created_at", sort="asc"):
             for note in page:
                 if not note.system:
                     yield note.author.id, Comment(note.id, _restore_slashes(note.body))
 
     async def _statuses(self, commit: str) -> AsyncIterator[tuple[int, str, Check]]:
-        async for page in self._http.pages(list[_Status], *self._path, "repository", "commits", commit, "statuses"):
+        async for page in self._http.pages(list[_Status], *self._project_path, "repository", "commits", commit, "statuses"):
             for status in page:
                 state = _ENDED.get(status.status, CheckState.PENDING)
                 yield status.id, status.name, Check(commit, state, status.description or "", status.target_url or "")
@@ -215,7 +215,7 @@ class GitLabForge(RestForge):
         """Return whether the secret itself was sent. It does not protect the body: a webhook is only a hint."""
         return hmac.compare_digest(headers.get("x-gitlab-token", "").encode("latin-1", "backslashreplace"), secret)
 
-    def _subject(self, body: bytes) -> Subject:
+    def _delivery_subject(self, body: bytes) -> Subject:
         event = read_json(body, _Event)
         is_request = event.object_kind == "merge_request"
         about = event.object_attributes if is_request else event.merge_request

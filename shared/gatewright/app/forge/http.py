@@ -140,7 +140,7 @@ class ForgeHttp:
         """Return the seconds that the forge asks to wait: RFC 9110, section 10.2.3, or else its limit's end."""
         moment: float | None = None
         asked = headers.get("Retry-After", "")
-        if (seconds := _number(asked)) is not None:
+        if (seconds := _whole_number(asked)) is not None:
             return min(seconds, _LONGEST_WAIT)
         if asked:
             try:
@@ -149,11 +149,11 @@ class ForgeHttp:
                 return None
         for prefix in ("X-RateLimit", "RateLimit"):
             if moment is None and headers.get(f"{prefix}-Remaining") == "0":
-                moment = _number(headers.get(f"{prefix}-Reset", ""))
+                moment = _whole_number(headers.get(f"{prefix}-Reset", ""))
         return None if moment is None else min(max(moment - self.now(), 0.0), _LONGEST_WAIT)
 
 
-def _number(text: str) -> float | None:
+def _whole_number(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdecimal() and len(text) <= 12 else None
 
 

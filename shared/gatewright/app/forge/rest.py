@@ -52,11 +52,11 @@ class RestForge(ABC):
     @abstractmethod
     async def request_from(self, head_branch: str, base: str) -> ChangeRequest | None: ...
     @abstractmethod
-    async def _create(self, head_branch: str, base: str, title: str, body: str) -> ChangeRequest: ...
+    async def _create_request(self, head_branch: str, base: str, title: str, body: str) -> ChangeRequest: ...
     @abstractmethod
-    async def _close(self, number: int) -> None: ...
+    async def _close_request(self, number: int) -> None: ...
     @abstractmethod
-    async def _merge(self, number: int, head: str) -> str | None:
+    async def _merge_request(self, number: int, head: str) -> str | None:
         """Merge and return the commit, None if the answer does not name it."""
 
     @abstractmethod
@@ -72,13 +72,13 @@ class RestForge(ABC):
         """Return whether a webhook carries a good signature, or else the secret."""
 
     @abstractmethod
-    def _subject(self, body: bytes) -> Subject:
+    def _delivery_subject(self, body: bytes) -> Subject:
         """Return what a webhook is about. Raises UnreadableDocumentError."""
 
     async def open_request(self, head_branch: str, base: str, title: str, body: str) -> ChangeRequest:
         """Open a change request. One that exists already is returned as it is."""
         try:
-            return await self._create(head_branch, base, title, body)
+            return await self._create_request(head_branch, base, title, body)
         except DeniedError as error:
             existing = await self.request_from(head_branch, base) if error.reason == "forge_refused" else None
             if existing is None or existing.state != "open":
@@ -88,7 +88,7 @@ class RestForge(ABC):
     async def close_request(self, number: int) -> None:
         """Close a change request without merging it. Repeating the call changes nothing."""
         if (await self._existing(number)).state == "open":
-            await self._close(number)
+            await self._close_request(number)
 
     async def merge(self, number: int, head: str) -> str:
         """Merge a change request whose head is still ``head``; return the commit on the target branch.
@@ -97,7 +97,7 @@ class RestForge(ABC):
         """
         refusal: DeniedError | None = None
         try:
-            if commit := await self._merge(number, head):
+            if commit := await self._merge_request(number, head):
                 return commit
         except DeniedError as error:
             if error.reason != "forge_refused":
@@ -144,7 +144,7 @@ class RestForge(ABC):
         # 3.
         delivery_id, event = (_plain_header(headers, names) for names in (self.delivery_headers, self.event_headers))
         try:
-            subject = self._subject(body)
+            subject = self._delivery_subject(body)
         except UnreadableDocumentError as error:
             raise _malformed(f"the webhook's body cannot be read, have the forge send JSON: {error}") from error
         # 4.
