@@ -10,6 +10,7 @@ from gatewright.contracts.activity import (
 )
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.consultation import Blocked
+from gatewright.contracts.forge_policy import Forges
 from gatewright.contracts.merge_queue import (
     MergeAction,
     MergeActionReply,
@@ -17,7 +18,6 @@ from gatewright.contracts.merge_queue import (
     MergeQueues,
     MergeQueuesRequest,
 )
-from gatewright.contracts.forge_policy import Forges
 from gatewright.contracts.people.approvals import (
     ApprovalDecision,
     ApprovalGrant,

@@ -205,7 +205,7 @@ _NOTES = {
     "run_not_passed": "do not use the commit: its run did not succeed",
 }
 _FORGES = {
-    "merged_elsewhere": "inspect the target branch: it contains a commit that no run judged; revert it, or judge it as a new run",
+    "merged_elsewhere": "inspect the target branch: no run judged its commit; revert it, or judge it as a new run",
 }
 _STORED_BUNDLES = {
     "stored_bundle_altered": "treat the stored bundle as forged; look for an intact older version in the store",

@@ -53,7 +53,7 @@ def load_forges(folder: Path) -> tuple[ForgeEntry, ...]:
         if count > 1:
             raise ConfigurationError(f"{path}: {count} entries have {name}: each entry needs its own name and repository")
     for entry in entries:
-        if (fault := next(_faults(entry), "")) != "":
+        if (fault := next(_entry_faults(entry), "")) != "":
             raise ConfigurationError(f"{path}: entry {entry.name}: {fault}")
     return entries
 
@@ -65,7 +65,7 @@ def read_secret(reference: SecretReference) -> str:
     return FileKey(file=Path(reference.file or "/")).read(TOKEN)
 
 
-def _faults(entry: ForgeEntry) -> Iterator[str]:
+def _entry_faults(entry: ForgeEntry) -> Iterator[str]:
     try:
         place_of(entry.repository)
         check_pattern(entry.repository)
