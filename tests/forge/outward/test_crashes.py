@@ -68,7 +68,7 @@ def killed_child(forge: Standin, scenario: str, phase: int, fault: KillAt) -> in
 
 
 @pytest.mark.parametrize("performed", [False, True])
-@pytest.mark.parametrize("scenario", series(SCENARIOS, "merged by the forge"))
+@pytest.mark.parametrize("scenario", series(SCENARIOS, "judged"))
 async def test_a_kill_at_each_call_leads_to_the_same_end(scenario: str, performed: bool) -> None:
     expected, calls = await ended(scenario)
     last = len(SCENARIOS[scenario].phases) - 1

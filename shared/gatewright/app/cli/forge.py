@@ -46,7 +46,7 @@ def forge(
 ) -> None:
     """Show runs on GitHub, GitLab, Gitea or Forgejo, as forges.json defines.
 
-    Opens change requests, sets checks on exact commits, and keeps one comment per run. It cannot push, and it decides
+    Opens pull requests, sets checks on exact commits, and keeps one comment per run. It cannot push, and it decides
     nothing.
     """
     from gatewright.app.cli.context import find_place

@@ -215,7 +215,7 @@ class ForgeKeeper:
             self._report_fault(report, "forge_call_refused", refusal, run_id=row.run_id)
         if done.alarm:
             self._metrics.count_alarm()
-            self._log.error(MERGED_ELSEWHERE, run_id=row.run_id, number=done.number, cause=done.alarm)
+            self._log.error("forge_alarm", code=MERGED_ELSEWHERE, run_id=row.run_id, number=done.number, cause=done.alarm)
         if done.calls:
             made = [type(call).__name__ for call in done.calls]
             self._log.info("forge_shows_run", run_id=row.run_id, number=done.number, calls=made)
