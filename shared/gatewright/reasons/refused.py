@@ -210,6 +210,10 @@ _OPERATIONS = {
     "dead_letter_misplaced": "submit the message again: it was for another queue",
     "dead_letter_settled": "no action needed: the run has ended, or the task has its answer",
 }
+_FORGES = {
+    "delivery_unsigned": "set the same webhook secret at the forge and where policies/forges.json names it",
+    "head_moved": "judge the new head of the pull request; only that one can then be merged",
+}
 REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "publishing.md#publisher-policy-publishersjson", _PUBLISHERS),
     *section("refused", "policies.md", _CONTRACTS),
@@ -234,5 +238,6 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "console.md#refusals", _CONSOLE),
     *section("refused", "queue.md#watch-and-operate", _MERGES),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
+    *section("refused", "forges.md#failures", _FORGES),
     *section("refused", "models.md#failures", _MODELS),
 )
