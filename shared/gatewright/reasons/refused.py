@@ -108,6 +108,8 @@ _LANDING = {
     "target_not_confined": "land on a new branch: this host cannot confine a push to the target",
     "ref_folder_is_link": "remove the link at refs/heads/gatewright",
     "revert_differs": "order the revert with `gatewright revert RUN`, or leave out `reverts`",
+    "source_moved": "order the new head of the pull request: it changed after the run was ordered",
+    "source_differs": "order the change of the pull request's own commits, or leave out `source_branch.ref`",
     "ref_moved": "inspect the moved branch, then run the same command again",
 }
 _SIGNATURES = {
