@@ -50,8 +50,9 @@ class Face(Protocol):
     state: ForgeState
     #: Path of the API below the server.
     root: str
-    routes: Mapping[str, Callable[[Call], Reply]]
 
+    @property
+    def routes(self) -> Mapping[str, Callable[[Call], Reply]]: ...
     def is_authorised(self, headers: Mapping[str, str]) -> bool: ...
     def refusal(self, status: int, message: str) -> Any: ...
     def check_call(self, call: Call) -> Sequence[str]:

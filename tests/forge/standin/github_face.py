@@ -152,7 +152,7 @@ class GitHubFace:
         own = base["repo"] | {"id": 10, "full_name": self.state.project}
         fork = None if request.fork_deleted else head["repo"] | {"id": 11, "full_name": f"{request.author}/shop"}
         merged = request.state == "merged"
-        return template | {
+        values: dict[str, Any] = {
             "number": request.number,
             "state": "open" if request.state == "open" else "closed",
             "title": request.title,
@@ -167,16 +167,19 @@ class GitHubFace:
             # For an open request: GitHub's test merge.
             "merge_commit_sha": request.merge_commit if merged else "f" * 40,
         }
+        return template | values
 
     def _status(self, status: Status) -> dict[str, Any]:
-        return official_example("status") | {
+        values: dict[str, Any] = official_example("status") | {
             "id": status.status_id,
             "context": status.name,
             "state": status.state,
             "description": status.summary or None,
             "target_url": status.link or None,
         }
+        return values
 
     def _comment(self, note: Note) -> dict[str, Any]:
         example = official_example("issue-comment")
-        return example | {"id": note.note_id, "body": note.body, "user": example["user"] | self._user(note.author)}
+        values: dict[str, Any] = {"body": note.body, "user": example["user"] | self._user(note.author)}
+        return dict(example) | {"id": note.note_id} | values

@@ -68,7 +68,8 @@ def trim(whole: dict[str, Any]) -> dict[str, Any]:
     examples = components.pop("examples")
     kept = plain({"paths": paths, "components": {name: components[name] for name in sorted(components)}})
     kept["components"]["examples"] = examples
-    return {"openapi": whole["openapi"], "info": {"title": "GitHub v3 REST API", "version": whole["info"]["version"]}} | kept
+    info = {"title": "GitHub v3 REST API", "version": whole["info"]["version"]}
+    return {"openapi": whole["openapi"], "info": info, **kept}
 
 
 if __name__ == "__main__":

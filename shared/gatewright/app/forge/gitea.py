@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -33,9 +33,9 @@ class GiteaForge(GitHubForge):
     """One repository on Gitea or Forgejo."""
 
     kind: ForgeKind = "gitea"
-    delivery_headers: ClassVar = ("x-gitea-delivery", "x-forgejo-delivery")
-    event_headers: ClassVar = ("x-gitea-event", "x-forgejo-event")
-    writers: ClassVar = frozenset({"owner", "admin", "write"})
+    delivery_headers: ClassVar[Sequence[str]] = ("x-gitea-delivery", "x-forgejo-delivery")
+    event_headers: ClassVar[Sequence[str]] = ("x-gitea-event", "x-forgejo-event")
+    writers: ClassVar[frozenset[str]] = frozenset({"owner", "admin", "write"})
 
     async def request_from(self, head_branch: str, base: str) -> ChangeRequest | None:
         """Return the newest change request from a branch of this project to ``base``, in any state.

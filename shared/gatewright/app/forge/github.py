@@ -5,7 +5,7 @@ Checks are commit statuses: a token may set them, whereas check runs need an app
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -115,10 +115,10 @@ class GitHubForge(RestForge):
     """One repository on GitHub."""
 
     kind: ForgeKind = "github"
-    delivery_headers: ClassVar = ("x-github-delivery",)
-    event_headers: ClassVar = ("x-github-event",)
+    delivery_headers: ClassVar[Sequence[str]] = ("x-github-delivery",)
+    event_headers: ClassVar[Sequence[str]] = ("x-github-event",)
     #: Permissions with which an account may push.
-    writers: ClassVar = frozenset({"admin", "write"})
+    writers: ClassVar[frozenset[str]] = frozenset({"admin", "write"})
 
     @property
     def _repository_path(self) -> tuple[str, ...]:

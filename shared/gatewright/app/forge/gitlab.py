@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 import msgspec
@@ -108,8 +108,8 @@ class GitLabForge(RestForge):
 
     kind: ForgeKind = "gitlab"
     #: The first is equal when GitLab repeats a delivery.
-    delivery_headers: ClassVar = ("idempotency-key", "x-gitlab-event-uuid")
-    event_headers: ClassVar = ("x-gitlab-event",)
+    delivery_headers: ClassVar[Sequence[str]] = ("idempotency-key", "x-gitlab-event-uuid")
+    event_headers: ClassVar[Sequence[str]] = ("x-gitlab-event",)
 
     @property
     def _project_path(self) -> tuple[str, str]:
