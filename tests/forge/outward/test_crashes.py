@@ -12,6 +12,7 @@ import pytest
 
 from tests.forge.outward.child import show
 from tests.forge.outward.keepers import SCENARIOS, facts
+from tests.forge.standin.app import Call
 from tests.forge.standin.faults import Fault
 from tests.forge.standin.server import Standin
 from tests.forge.standin.state import ForgeState
@@ -21,6 +22,8 @@ from tests.series import series
 from tests.waiting import PATIENCE
 
 WRITES = frozenset({"POST", "PUT", "PATCH"})
+#: Every phase of every scenario: what a run first leads to, and its end.
+PHASES = [(name, phase) for name, scenario in SCENARIOS.items() for phase in range(len(scenario.phases))]
 
 
 @dataclass
@@ -41,13 +44,19 @@ class KillAt(Fault):
         return True
 
 
-async def ended(scenario: str) -> tuple[dict[str, object], int]:
-    """What a forge shows where nothing fails, and how many calls of the last phase write."""
+async def undisturbed(scenario: str) -> list[tuple[dict[str, object], int]]:
+    """By phase: what the forge shows after it where nothing fails, and how many of its calls write."""
+    found = []
     with prepared(scenario) as forge:
         for phase in range(len(SCENARIOS[scenario].phases)):
-            before = len([call for call in forge.app.calls if call.method in WRITES])
+            before = len(writes(forge))
             await show(scenario, phase, forge.api, forge.token)
-        return facts(forge.state), len([call for call in forge.app.calls if call.method in WRITES]) - before
+            found.append((facts(forge.state), len(writes(forge)) - before))
+    return found
+
+
+def writes(forge: Standin) -> list[Call]:
+    return [call for call in forge.app.calls if call.method in WRITES]
 
 
 def prepared(scenario: str) -> Standin:
@@ -68,19 +77,18 @@ def killed_child(forge: Standin, scenario: str, phase: int, fault: KillAt) -> in
 
 
 @pytest.mark.parametrize("performed", [False, True])
-@pytest.mark.parametrize("scenario", series(SCENARIOS, "judged"))
-async def test_a_kill_at_each_call_leads_to_the_same_end(scenario: str, performed: bool) -> None:
-    expected, calls = await ended(scenario)
-    last = len(SCENARIOS[scenario].phases) - 1
+@pytest.mark.parametrize(("scenario", "phase"), series(PHASES, ("judged", 0)))
+async def test_a_kill_at_each_call_leads_to_the_same_end(scenario: str, phase: int, performed: bool) -> None:
+    expected, calls = (await undisturbed(scenario))[phase]
     assert calls > 0
     for number in range(1, calls + 1):
         with prepared(scenario) as forge:
-            for phase in range(last):
-                await show(scenario, phase, forge.api, forge.token)
+            for earlier in range(phase):
+                await show(scenario, earlier, forge.api, forge.token)
             fault = KillAt(number=number, performed=performed)
-            assert killed_child(forge, scenario, last, fault) == -signal.SIGKILL
-            await show(scenario, last, forge.api, forge.token)
+            assert killed_child(forge, scenario, phase, fault) == -signal.SIGKILL
+            await show(scenario, phase, forge.api, forge.token)
             assert facts(forge.state) == expected
-            settled = len(forge.app.calls)
-            await show(scenario, last, forge.api, forge.token)
-            assert not [call for call in forge.app.calls[settled:] if call.method in WRITES]
+            settled = len(writes(forge))
+            await show(scenario, phase, forge.api, forge.token)
+            assert len(writes(forge)) == settled
