@@ -8,13 +8,14 @@ The gatekeeper fetches the head itself and compares (``gatewright.git.request_he
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from gatewright.app.forge.desired import ForgeView
 from gatewright.app.forge.port import ChangeRequest, Forge
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import RunRequest
@@ -34,7 +35,7 @@ from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
 from gatewright.git.request_head import HeadChange, change_of_head
 from gatewright.prompts.fence import fence_text
-from gatewright.run.state import Run, run_id_of
+from gatewright.run.state import run_id_of
 
 _PATCH: Final = EXECUTOR_KINDS["patch"].artifact
 _REQUESTED_BY: Final = "forge"
@@ -98,22 +99,12 @@ def request_key(entry: ForgeEntry, number: int, head: str) -> str:
     return f"forge-{hashlib.sha256(named.encode()).hexdigest()}"
 
 
-def judged_heads(runs: Iterable[Run], repository: str, publisher: str) -> frozenset[str]:
-    """Return the commits of ``repository`` that need no run: heads for which ``publisher`` ordered one, and landed commits.
+def judged_heads(view: ForgeView) -> frozenset[str]:
+    """Return the commits that need no run: heads for which the view's publisher ordered one, and commits that runs landed.
 
-    A run of another publisher does not count: it can have other tests than those of the policy.
+    A run of another publisher does not count: it can have other tests or another baseline than those of the policy.
     """
-    found = set()
-    for run in runs:
-        document = run.contract or run.request
-        if document is None or document.repository is None or document.repository.url != repository:
-            continue
-        source = document.source_branch
-        if source is not None and source.ref is not None and run.publisher == publisher:
-            found.add(source.head)
-        if run.landed is not None and run.landed.commit:
-            found.add(run.landed.commit)
-    return frozenset(found)
+    return frozenset(commit for row in view.rows for commit in view.commits(row))
 
 
 def skip_reason(
@@ -206,11 +197,6 @@ class Inward:
         if request is None:
             return Skipped(number, SkipReason.MISSING, f"{self.entry.project} has no change request {number}")
         return await self.judge_request(request)
-
-    async def judge_open(self) -> AsyncIterator[Ordered | Skipped]:
-        """Judge every open change request: the poll that finds what no webhook reported. Raises as ``judge`` does."""
-        async for request in self.forge.open_requests():
-            yield await self.judge_request(request)
 
     async def judge_request(self, request: ChangeRequest) -> Ordered | Skipped:
         """Order the run that judges the head of ``request``, which was read from the forge just now. Raises as ``judge`` does.
