@@ -7,16 +7,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gatewright.contracts import Forges, codec
-from gatewright.contracts.forge_policy import ForgeEntry, SecretReference
+from gatewright.contracts.forge_policy import ForgeEntry, JudgeRule, SecretReference
+from gatewright.contracts.vocabulary import AcceptanceTest, Environment
 from tests.e2e.conftest import MakeProject
-from tests.e2e.stack import Stack
+from tests.e2e.stack import PREFIX, Stack, running_stack
 from tests.forge.standin.server import Standin
+from tests.git.repositories import Repository
 from tests.processes import killed_on_failure
 from tests.waiting import PATIENCE, wait_until
 
@@ -29,7 +32,7 @@ def forge() -> Iterator[Standin]:
         yield started
 
 
-def settings_of(forge: Standin, project: Path, folder: Path) -> dict[str, str]:
+def settings_of(forge: Standin, project: Path, folder: Path, judge: JudgeRule | None = None) -> dict[str, str]:
     """Variables of a policy folder with an entry for ``project``, and of the token."""
     folder.mkdir()
     entry = ForgeEntry(
@@ -41,6 +44,7 @@ def settings_of(forge: Standin, project: Path, folder: Path) -> dict[str, str]:
         token=SecretReference(environment="SHOP_TOKEN"),
         target="main",
         requests=True,
+        judge=judge,
     )
     (folder / "forges.json").write_bytes(codec.encode(Forges(version="1", forges=(entry,))))
     return {"GATEWRIGHT_POLICIES": str(folder), "SHOP_TOKEN": forge.token}
@@ -94,3 +98,52 @@ def test_the_process_follows_the_ledger_until_it_is_stopped(
     assert "forge_stopped" in log
     assert forge.token not in log
     assert_shown(forge, result)
+
+
+@dataclass(frozen=True)
+class ForgeStack(Stack):
+    """A stack whose gatekeeper knows the publisher of the process."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return super().environment | {"GATEWRIGHT_PUBLISHERS": "forge"}
+
+
+@pytest.mark.long
+def test_a_pull_request_is_judged_on_its_exact_head(make_project: MakeProject, forge: Standin, tmp_path: Path) -> None:
+    repository = Repository(make_project(), tmp_path / "git-home")
+    main = repository.git("rev-parse", "main").decode().strip()
+    repository.git("checkout", "--quiet", "--detach")
+    head = repository.commit({"src/a.py": b"a = 1\nedited = True\n", "src/b.py": b"b = 1\nedited = True\n"})
+    repository.git("checkout", "--quiet", main)
+    repository.git("update-ref", "refs/pull/1/head", head)
+    forge.state.push("topic", head)
+    assert forge.state.open_by("ana", "topic", title="@all please <b>merge</b>").number == 1
+    test = AcceptanceTest(name="check", cmd="python tools/check.py 0", must_pass=True)
+    rule = JudgeRule(allowed_paths=("src",), tests=(test,), environment=Environment(prefix=str(PREFIX)))
+    variables = settings_of(forge, repository.path, tmp_path / "policies", judge=rule)
+    stack = ForgeStack(tmp_path / "home")
+    made = stack.command("keys", "bus", "--publisher", "forge")
+    assert made.returncode == 0, made.stdout + made.stderr
+    with running_stack(stack.home, workers=1, stack=stack):
+        ordered = round_of(stack, variables)
+        (request,) = ordered["requests"]
+        assert (request["outcome"], request["number"], request["head"]) == ("Ordered", 1, head)
+        with stack.client() as client:
+            status = client.ended(request["run_id"], timeout=PATIENCE)
+        assert status.status == "SUCCESS", status
+        for _ in range(2):
+            shown = round_of(stack, variables)
+    assert [each["outcome"] for each in shown["requests"]] == ["Skipped"]
+    assert {(each.commit, each.state) for each in forge.state.statuses[-1:]} == {(head, "success")}
+    (note,) = forge.state.notes_of(1)
+    assert f"Judged head: `{head}`" in note.body
+
+
+def round_of(stack: Stack, variables: dict[str, str]) -> dict[str, Any]:
+    """What one comparison did about the entry."""
+    finished = stack.command("forge", "--once", "--json", extra=variables)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    (shown,) = json.loads(finished.stdout)["forges"]
+    assert isinstance(shown, dict)
+    return shown

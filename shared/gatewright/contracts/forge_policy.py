@@ -10,6 +10,7 @@ from gatewright.contracts.vocabulary import (
     END,
     AcceptanceTest,
     Document,
+    Environment,
     LandingMode,
     NonEmpty,
     PolicyPack,
@@ -41,6 +42,8 @@ class JudgeRule(Document):
     """Where files may change: exact paths or directory prefixes."""
     tests: Annotated[tuple[AcceptanceTest, ...], Meta(min_length=1)]
     """The commands that prove a change."""
+    environment: Environment | None = None
+    """What the commands see beside the repository."""
     allow_tests: tuple[NonEmpty, ...] = ()
     """Protected paths that may change, such as tests, where the policy lets a contract allow that."""
     policy_pack: PolicyPack = "low"

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from gatewright.app.forge.inward import Ordered
 from gatewright.app.forge.metrics import ForgeMetrics
 from gatewright.app.forge.port import ChangeRequest, ForgeKind, ForgeUnavailableError
 from gatewright.errors import DeniedError, UnavailableError
@@ -21,9 +22,8 @@ from tests.forge.standin.server import Standin
 WRITES = frozenset({"POST", "PUT", "PATCH"})
 
 
-@dataclass(frozen=True)
-class Judged:
-    number: int
+def ordered(number: int) -> Ordered:
+    return Ordered(number, HEAD, "run-1")
 
 
 @dataclass
@@ -33,15 +33,15 @@ class RecordedJudge:
     seen: list[tuple[int, str]] = field(default_factory=list)
     refused: frozenset[int] = frozenset()
 
-    async def judge(self, number: int) -> Judged:
+    async def judge(self, number: int) -> Ordered:
         self.seen.append((number, "hint"))
-        return Judged(number)
+        return ordered(number)
 
-    async def judge_request(self, request: ChangeRequest) -> Judged:
+    async def judge_request(self, request: ChangeRequest) -> Ordered:
         if request.number in self.refused:
             raise DeniedError("no", code="denied")
         self.seen.append((request.number, request.head))
-        return Judged(request.number)
+        return ordered(request.number)
 
 
 @pytest.fixture(params=get_args(ForgeKind))
@@ -145,7 +145,7 @@ async def test_open_requests_are_offered_to_be_judged() -> None:
 
 async def test_a_reported_request_is_not_lost_while_the_forge_is_away() -> None:
     class Away(RecordedJudge):
-        async def judge(self, number: int) -> Judged:
+        async def judge(self, number: int) -> Ordered:
             if not self.seen:
                 self.seen.append((0, "away"))
                 raise UnavailableError("away")

@@ -149,6 +149,7 @@ def order_of(entry: ForgeEntry, rule: JudgeRule, request: ChangeRequest, change:
         baseline_ref=_target(entry),
         allowed_paths=tuple(dict.fromkeys((*rule.allowed_paths, *rule.allow_tests))),
         acceptance_tests=rule.tests,
+        environment=rule.environment,
         executor=Executor(kind="patch", artifacts=(_PATCH,)),
         scope=Scope(allow_protected_paths=rule.allow_tests) if rule.allow_tests else None,
         budget=Budget(wall_sec=rule.max_seconds),

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.app.forge.desired import MERGED_ELSEWHERE, ForgeView, is_of, request_number, wanted_of
+from gatewright.app.forge.inward import Ordered, Skipped
 from gatewright.app.forge.metrics import EntryMetrics
 from gatewright.app.forge.port import ChangeRequest, Forge
 from gatewright.app.forge.reconcile import Reconciled, Reconciler
@@ -37,24 +38,17 @@ _MOST_REQUESTS: Final = 2_000
 ReadRun = Callable[[str], Awaitable[FollowedRun | None]]
 
 
-class JudgedRequest(Protocol):
-    """What came of a change request: the order of a run, or why there is none."""
-
-    @property
-    def number(self) -> int: ...
-
-
 class JudgeRequests(Protocol):
     """Orders the runs that judge change requests. The same head twice is the same run."""
 
-    async def judge(self, number: int) -> JudgedRequest:
+    async def judge(self, number: int) -> Ordered | Skipped:
         """Read a change request, and order the run that judges its head.
 
         Raises UnavailableError: it is tried again. DeniedError, MalformedError: it was refused.
         """
         ...
 
-    async def judge_request(self, request: ChangeRequest) -> JudgedRequest:
+    async def judge_request(self, request: ChangeRequest) -> Ordered | Skipped:
         """Order the run that judges the head of a request that was read just now. Raises as ``judge`` does."""
         ...
 
@@ -78,12 +72,12 @@ class RoundReport:
     """What one round did."""
 
     runs: list[Reconciled] = field(default_factory=list)
-    requests: list[JudgedRequest] = field(default_factory=list)
+    requests: list[Ordered | Skipped] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
 class ForgeKeeper:
-    """``judge``: None if requests of others are not judged."""
+    """``judge``: None if requests of others are not judged. ``judged``: the commits that runs on the board are about."""
 
     def __init__(
         self,
@@ -103,7 +97,8 @@ class ForgeKeeper:
         self._settings = settings
         self._clock = clock
         self._log = log.bind(forge=entry.name)
-        self._judge = judge
+        self.judge = judge
+        self.judged: frozenset[str] = frozenset()
         self._reconciler = Reconciler(forge, metrics.measure)
         #: Of each run, its entry in the ledger that the forge shows. A restart compares all runs of the look-back again.
         self._shown: dict[str, int] = {}
@@ -167,6 +162,7 @@ class ForgeKeeper:
     async def _show_due_runs(self, rows: Sequence[BoardRow], hints: Iterable[int], now: float, report: RoundReport) -> None:
         """Show the due runs, the newest first: a person waits for those."""
         view = ForgeView(self.entry, tuple(rows), self._settings.publisher, self._settings.console)
+        self.judged = frozenset(commit for row in rows for commit in view.commits(row))
         again = self._due_again(rows, frozenset(hints), now)
         changed = [row for row in rows if self._is_due(view, row)]
         due = {row.run_id: row for row in sorted((*changed, *again), key=lambda row: row.order, reverse=True)}
@@ -222,7 +218,7 @@ class ForgeKeeper:
         report.runs.append(done)
 
     async def _judge_requests(self, hints: Iterable[int], now: float, report: RoundReport) -> None:
-        judge = self._judge
+        judge = self.judge
         if judge is None:
             return
         for number in hints:
@@ -243,12 +239,17 @@ class ForgeKeeper:
                 break
         return found
 
-    async def _judge_one(self, judging: Awaitable[JudgedRequest], number: int, report: RoundReport) -> None:
+    async def _judge_one(self, judging: Awaitable[Ordered | Skipped], number: int, report: RoundReport) -> None:
         """Judge one request. What is wrong with it does not delay others."""
         try:
-            report.requests.append(await judging)
+            outcome = await judging
         except (DeniedError, MalformedError) as error:
             self._report_fault(report, "forge_request_refused", error, number=number)
+            return
+        report.requests.append(outcome)
+        if isinstance(outcome, Ordered) and not outcome.repeated:
+            self._metrics.count_order()
+            self._log.info("forge_orders_run", number=number, head=outcome.head, run_id=outcome.run_id)
 
     def _report_fault(
         self,
@@ -268,7 +269,7 @@ class ForgeKeeper:
 
     async def _wait(self, follower: BoardFollower, revision: int) -> None:
         """Wait for an event of the ledger, a report about a request, or the next poll."""
-        soon = self._next_recheck if self._judge is None else min(self._next_recheck, self._next_poll)
+        soon = self._next_recheck if self.judge is None else min(self._next_recheck, self._next_poll)
         waiting = [asyncio.create_task(follower.changed(revision)), asyncio.create_task(self._hinted.wait())]
         pause = max(0.0, soon - self._clock.monotonic())
         try:
