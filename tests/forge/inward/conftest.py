@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.app.forge.desired import ForgeView
-from gatewright.app.forge.inward import Inward, judged_heads
+from gatewright.app.forge.inward import Inward
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.client.client import inline_artifact
@@ -99,13 +99,18 @@ async def project(make_repository: MakeRepository, tmp_path: Path) -> AsyncItera
     gates = GateEngine(delivered_policies(), mirrors, ArtifactCache(bus), locks, SystemClock(), {})
     intake = open_intake(bus, gates, tmp_path, make_publisher(PUBLISHER))
     forge, rows, entry = KnownForge(), list[BoardRow](), make_entry(repository.url)
+
+    def about() -> frozenset[str]:
+        view = ForgeView(entry, tuple(rows), PUBLISHER)
+        return frozenset(commit for row in rows for commit in view.commits(row))
+
     inward = Inward(
         entry,
         replace(RULE, allowed_paths=("src/app.py",)),
         forge,
         Mirrors(tmp_path / "forge-mirrors"),
         GatekeeperOrders(intake),
-        lambda: judged_heads(ForgeView(entry, tuple(rows), PUBLISHER)),
+        about,
         PUBLISHER,
     )
     judged = JudgedProject(repository, forge, intake, inward, rows)

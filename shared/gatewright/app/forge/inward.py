@@ -15,7 +15,6 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from gatewright.app.forge.desired import ForgeView
 from gatewright.app.forge.port import ChangeRequest, Forge
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import RunRequest
@@ -99,14 +98,6 @@ def request_key(entry: ForgeEntry, number: int, head: str) -> str:
     return f"forge-{hashlib.sha256(named.encode()).hexdigest()}"
 
 
-def judged_heads(view: ForgeView) -> frozenset[str]:
-    """Return the commits that need no run: heads for which the view's publisher ordered one, and commits that runs landed.
-
-    A run of another publisher does not count: it can have other tests or another baseline than those of the policy.
-    """
-    return frozenset(commit for row in view.rows for commit in view.commits(row))
-
-
 def skip_reason(
     entry: ForgeEntry, rule: JudgeRule, request: ChangeRequest, judged: Collection[str], *, writer: bool
 ) -> SkipReason | None:
@@ -175,8 +166,8 @@ def _target(entry: ForgeEntry) -> str:
 class Inward:
     """Orders the runs that judge the change requests of one entry. Several calls at a time are allowed.
 
-    ``judged`` returns the commits that need no run (``judged_heads``); it may lag behind, as the key of an order makes it one
-    run. ``publisher``: whose orders these are. ``mirrors`` are this process's own, with read access.
+    ``judged`` returns the commits that need no run: those that runs landed, or judged for ``publisher``, who orders these. It
+    may lag behind, as the key of an order makes it one run. ``mirrors`` are this process's own, with read access.
     """
 
     entry: ForgeEntry
