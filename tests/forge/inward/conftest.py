@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.forge.inward import Inward, judged_heads
+from gatewright.app.forge.desired import ForgeView
+from gatewright.app.forge.inward import Inward
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.client.client import inline_artifact
@@ -19,10 +20,12 @@ from gatewright.contracts import Error, RunRequest
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import DeniedError
 from gatewright.git.mirror import Mirrors
-from gatewright.run.state import Run
+from gatewright.ledger.store import Ledger
+from gatewright.run.history import follow_all
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
+from gatewright.view.rows import BoardRow, row_of
 from tests.forge.inward.known_forge import RULE, KnownForge, make_entry, make_request
 from tests.gatekeeper.contexts import delivered_policies
 from tests.gatekeeper.publishing import IntakeFixture, make_publisher, open_intake
@@ -59,7 +62,7 @@ class JudgedProject:
     forge: KnownForge
     intake: IntakeFixture
     inward: Inward
-    ledger: list[Run]
+    rows: list[BoardRow]
 
     def push(self, content: bytes) -> str:
         """Give request 7 a new head, and return it."""
@@ -73,8 +76,12 @@ class JudgedProject:
 
     async def read_ledger(self) -> None:
         """Let the process know the runs so far, as its watcher would."""
-        runs = [await self.intake.run(run_id) for run_id in await self.intake.runs()]
-        self.ledger[:] = [run for run in runs if run is not None]
+        ledger = Ledger(self.intake.bus)
+        for run_id in await self.intake.runs():
+            events = [event for step in (await ledger.get(run_id)).transitions for event in step.events]
+            followed = follow_all(events)
+            assert followed is not None
+            self.rows.append(row_of(followed, 1))
 
 
 @pytest.fixture
@@ -91,17 +98,22 @@ async def project(make_repository: MakeRepository, tmp_path: Path) -> AsyncItera
     locks = PathLocks(bus, is_open)
     gates = GateEngine(delivered_policies(), mirrors, ArtifactCache(bus), locks, SystemClock(), {})
     intake = open_intake(bus, gates, tmp_path, make_publisher(PUBLISHER))
-    forge, ledger = KnownForge(), list[Run]()
+    forge, rows, entry = KnownForge(), list[BoardRow](), make_entry(repository.url)
+
+    def about() -> frozenset[str]:
+        view = ForgeView(entry, tuple(rows), PUBLISHER)
+        return frozenset(commit for row in rows for commit in view.commits(row))
+
     inward = Inward(
-        make_entry(repository.url),
+        entry,
         replace(RULE, allowed_paths=("src/app.py",)),
         forge,
         Mirrors(tmp_path / "forge-mirrors"),
         GatekeeperOrders(intake),
-        lambda: judged_heads(ledger, repository.url, PUBLISHER),
+        about,
         PUBLISHER,
     )
-    judged = JudgedProject(repository, forge, intake, inward, ledger)
+    judged = JudgedProject(repository, forge, intake, inward, rows)
     judged.push(b"one\n2\nthree\n")
     yield judged
     for task in intake.following:

@@ -8,7 +8,7 @@ The gatekeeper fetches the head itself and compares (``gatewright.git.request_he
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -34,7 +34,7 @@ from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
 from gatewright.git.request_head import HeadChange, change_of_head
 from gatewright.prompts.fence import fence_text
-from gatewright.run.state import Run, run_id_of
+from gatewright.run.state import run_id_of
 
 _PATCH: Final = EXECUTOR_KINDS["patch"].artifact
 _REQUESTED_BY: Final = "forge"
@@ -96,24 +96,6 @@ def request_key(entry: ForgeEntry, number: int, head: str) -> str:
     """Return the idempotency key of the run that judges ``head``: one for any number of deliveries, polls and restarts."""
     named = "\0".join((entry.repository, entry.project, str(number), head))
     return f"forge-{hashlib.sha256(named.encode()).hexdigest()}"
-
-
-def judged_heads(runs: Iterable[Run], repository: str, publisher: str) -> frozenset[str]:
-    """Return the commits of ``repository`` that need no run: heads for which ``publisher`` ordered one, and landed commits.
-
-    A run of another publisher does not count: it can have other tests than those of the policy.
-    """
-    found = set()
-    for run in runs:
-        document = run.contract or run.request
-        if document is None or document.repository is None or document.repository.url != repository:
-            continue
-        source = document.source_branch
-        if source is not None and source.ref is not None and run.publisher == publisher:
-            found.add(source.head)
-        if run.landed is not None and run.landed.commit:
-            found.add(run.landed.commit)
-    return frozenset(found)
 
 
 def skip_reason(
@@ -184,8 +166,8 @@ def _target(entry: ForgeEntry) -> str:
 class Inward:
     """Orders the runs that judge the change requests of one entry. Several calls at a time are allowed.
 
-    ``judged`` returns the commits that need no run (``judged_heads``); it may lag behind, as the key of an order makes it one
-    run. ``publisher``: whose orders these are. ``mirrors`` are this process's own, with read access.
+    ``judged`` returns the commits that need no run: those that runs landed, or judged for ``publisher``, who orders these. It
+    may lag behind, as the key of an order makes it one run. ``mirrors`` are this process's own, with read access.
     """
 
     entry: ForgeEntry
@@ -207,11 +189,6 @@ class Inward:
         if request is None:
             return Skipped(number, SkipReason.MISSING, f"{self.entry.project} has no change request {number}")
         return await self.judge_request(request)
-
-    async def judge_open(self) -> AsyncIterator[Ordered | Skipped]:
-        """Judge every open change request: the poll that finds what no webhook reported. Raises as ``judge`` does."""
-        async for request in self.forge.open_requests():
-            yield await self.judge_request(request)
 
     async def judge_request(self, request: ChangeRequest) -> Ordered | Skipped:
         """Order the run that judges the head of ``request``, which was read from the forge just now. Raises as ``judge`` does.
