@@ -23,7 +23,7 @@ PRODUCT := --lean --lock requirements.lock --lock $(BUILD_LOCK)
 DEMO_LOCK := requirements-run.lock
 # FORCE where PYTHON was given by name and is not the one that made the environment: it is made anew when it is needed.
 another = $(if $(findstring command line,$(origin PYTHON)),$(shell '$(PYTHON)' .ci/environment.py $(1) --is-mine 2>/dev/null || echo FORCE))
-.PHONY: install uninstall demo test test-ci test-faults test-all test-agents agents recordings lint release docs chart asyncapi trace bench lock clean
+.PHONY: install uninstall demo test test-ci test-containers test-faults test-all test-agents agents recordings lint release docs chart asyncapi trace bench lock clean
 
 demo: $(RUNTIME)/.ready
 	@$(RUNTIME)/bin/python examples/demo/demo.py
@@ -43,10 +43,15 @@ uninstall:
 test: $(COMPILED)
 	@$(PYTEST) --most-cases=4 --hypothesis-profile=few -m "not long and not compose and not agents"
 
-# What CI plays at every commit: the same, the containers, and one long test of each kind. A few failed tests are played once more,
-# alone; one that is green then is named, and is a defect all the same.
+# What CI plays at every commit: the same and one long test of each kind, then the containers by themselves. A few failed tests are
+# played once more, alone; one that is green then is named, and is a defect all the same. After SECONDS no further test is begun,
+# and those that failed are named.
+SECONDS ?= 7200
+FEW := --most-cases=4 --hypothesis-profile=few --one-of-each-series --session-timeout=$(SECONDS)
 test-ci: $(COMPILED)
-	@$(PYTEST) --most-cases=4 --hypothesis-profile=few --one-of-each-series -m "not agents" || $(BIN)/python .ci/alone.py $$?
+	@$(PYTEST) $(FEW) -m "not agents and not compose" || $(BIN)/python .ci/alone.py $$?
+test-containers: $(COMPILED)
+	@$(BIN)/python -m pytest $(FEW) -m compose tests/compose
 
 # The long series: everything broken at every point, every file of every bundle changed; and the containers.
 test-faults: $(COMPILED)

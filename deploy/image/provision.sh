@@ -42,6 +42,12 @@ for folder in /srv/share/*/; do
         install -m 0600 "$all/gatekeeper.nk" "$all/provisioner.nk" "$folder"
         continue
     fi
+    # It looks as a watcher, and orders runs as a publisher that has to be named.
+    if [ "$identity" = forge ]; then
+        install -m 0600 "$all/watcher.nk" "$folder"
+        [ ! -s "$all/publisher-forge.nk" ] || install -m 0600 "$all/publisher-forge.nk" "$folder"
+        continue
+    fi
     install -m 0600 "$all/$identity.nk" "$folder"
 done
 

@@ -29,6 +29,7 @@ def facts(framework: Framework, completed: Completed, told: Told, changed: Itera
         version=told.version,
         complete=told.complete and not contradicts(completed, told),
         counts=count_outcomes(told),
+        failed=list_some(each for each, outcome in told.outcomes.items() if outcome == "failed"),
         # A command that starts the framework several times may run a test in each of them.
         duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
         patched=_patched_names(told, changed),

@@ -26,6 +26,7 @@ from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
 from gatewright.order_artifacts.hidden_acceptance import CHANGES as HIDDEN_CHANGES
+from gatewright.queue.commands import read_run_id_of_test
 from gatewright.rules.reports.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.sandbox.environments import Environments
@@ -128,6 +129,7 @@ class _Shown:
     compiled: Mapping[bytes, Bytecode]
     built: tuple[BuiltBefore, ...]
     environment: SeenEnvironment
+    tests_base: bool
 
     def in_workspace(self, candidate: RebuiltCandidate, workspace: Workspace) -> CommandPlace:
         """The place of commands in a ``workspace`` of ``candidate``, which may have hidden files besides."""
@@ -143,6 +145,7 @@ class _Shown:
             compiled=self.compiled,
             built=self.built,
             confirmed=confirmed,
+            tests_base=self.tests_base,
         )
 
 
@@ -231,6 +234,7 @@ class TestRunnerHandler:
         limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
         given = await provided_files(task, context.artifacts)
         argvs = [command.argv for command in commands]
+        tests_base = read_run_id_of_test(task.log_refs.run_id) is not None
         earlier = dataclasses.replace(session, artifacts=[*session.artifacts], redactions=[*session.redactions])
 
         async def use(seen: SeenEnvironment) -> None:
@@ -239,7 +243,7 @@ class TestRunnerHandler:
             compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
             made = (candidate, () if plain else argvs, prefix, environment, limits, seen.confirmed)
             async with self._builds.use(*made) as built:
-                shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen)
+                shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base)
                 await self._run_all(commands, shown, task, session, context, plain=plain)
 
         await self._known.during(prefix, use)

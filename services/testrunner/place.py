@@ -36,7 +36,8 @@ class CommandPlace:
     by ``time.monotonic``, the run's time ends; None without such a budget. ``environment`` is the digest of everything below
     ``prefix`` and of the provided files, empty for none; nothing is cached under it before ``confirmed`` has returned.
     ``compiled`` is bytecode of the baseline's files, and ``built`` other compiled output, in every workspace of the command:
-    otherwise it would reveal the control.
+    otherwise it would reveal the control. ``tests_base``: whether the baseline has tests of its own, as in a merge queue, so
+    that a failed command is not repeated there.
     """
 
     candidate: RebuiltCandidate
@@ -50,3 +51,4 @@ class CommandPlace:
     compiled: Mapping[bytes, Bytecode] = field(default_factory=dict)
     built: tuple[BuiltBefore, ...] = ()
     confirmed: Callable[[], Awaitable[object]] = at_once
+    tests_base: bool = False

@@ -47,13 +47,25 @@ POLICIES = {
     "wide": QueuePolicy(batch_size=8, window=Window(start=8, most=8)),
     "serial": QueuePolicy(batch_size=1, window=Window(start=1, least=1, most=1)),
 }
-#: Only the branch has the file ``fence``, not the baseline of the runs: tests of the queue take as many seconds as it says.
-CHECK = b"""import pathlib, sys, time
-fence = pathlib.Path("fence")
-if fence.exists():
-    time.sleep(float(fence.read_text()))
-broken = [path for path in pathlib.Path("changes").glob("*.txt") if path.read_text().startswith("bad")]
-sys.exit(1 if fence.exists() and broken else 0)
+#: A test for each change. Only the branch has the file ``fence``, not the baseline of the runs: behind it bad changes fail, and
+#: the tests take as many seconds as it says.
+CHECK = b"""import pathlib, time, unittest
+
+FENCE = pathlib.Path("fence")
+
+
+class Changes(unittest.TestCase):
+    def test_fence(self):
+        if FENCE.exists():
+            time.sleep(float(FENCE.read_text()))
+
+
+def check(path):
+    return lambda self: self.assertFalse(FENCE.exists() and path.read_text().startswith("bad"), path)
+
+
+for path in sorted(pathlib.Path("changes").glob("*.txt")):
+    setattr(Changes, "test_" + path.stem, check(path))
 """
 WRITE = b"""import pathlib, sys
 path = pathlib.Path(sys.argv[1])
@@ -131,7 +143,7 @@ class Storm:
         self.source = Repository(folder / "source", folder)
         self.source.path.mkdir()
         self.source.git("init", "--quiet", "--template=", "--initial-branch=main")
-        self.source.commit({"tools/check.py": CHECK, "tools/write.py": WRITE}, "first")
+        self.source.commit({"tests/test_changes.py": CHECK, "tools/write.py": WRITE}, "first")
         self.target = Repository(folder / "target.git", folder)
         self.source.git("clone", "--quiet", "--bare", "--template=", self.source.url, str(self.target.path))
         self.target.configure(core__logAllRefUpdates="always")
@@ -168,7 +180,7 @@ class Storm:
             repository=RepositoryField(url=self.target.url, target_ref=MAIN, landing="queue"),
             requested_by="tests",
             allowed_paths=(change.path,),
-            acceptance_tests=(AcceptanceTest(name="check", cmd="python tools/check.py", must_pass=True),),
+            acceptance_tests=(AcceptanceTest(name="check", cmd="python -m unittest discover tests", must_pass=True),),
             executor=Executor(kind="command", commands=(f"python tools/write.py {change.path} '{change.content}'",)),
             environment=Environment(prefix=str(plain_environment())),
         )

@@ -33,9 +33,7 @@ def of(*commands: object) -> ReportPart:
 
 
 def proved(*names: str, failed: int) -> TestProof:
-    return TestProof(
-        framework="pytest", complete=True, counts=TestCounts(passed=1, failed=failed, skipped=0), failed_before=names
-    )
+    return TestProof(framework="pytest", complete=True, counts=TestCounts(passed=1, failed=failed, skipped=0), failed=names)
 
 
 #: What answered in place of the green part.

@@ -321,6 +321,8 @@ class TestProof(Document):
     """Whether every start of the framework reported its end, and every report had the token of this run."""
     counts: TestCounts | None = None
     """The tests of the candidate by outcome."""
+    failed: Names = ()
+    """The first 100 that failed, sorted."""
     collected_before: Count | None = None
     """Number of tests in the baseline; null if unknown."""
     lost_count: Count = 0

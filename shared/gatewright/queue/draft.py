@@ -9,7 +9,7 @@ from gatewright.contracts.queue_policy import HoldReason, LeaveCode, QueuePolicy
 from gatewright.errors import GatewrightError
 from gatewright.queue import events as e
 from gatewright.queue.inputs import Tested
-from gatewright.queue.planning import next_group, suspicions
+from gatewright.queue.planning import next_group
 from gatewright.queue.state import UNNAMED, Position, Queue, Result, TestRun, runs_in
 
 
@@ -181,10 +181,10 @@ class QueueDraft:
         return True
 
     def _plan_position(self) -> bool:
-        """Add a position if the window permits one more. Nothing is added behind a red position, or behind a suspect."""
+        """Add a position if the window permits one more. Nothing is added behind a red position."""
         queue = self.queue
         red = any(each.tree in queue.results and not queue.results[each.tree].green for each in queue.line)
-        if len(queue.line) >= queue.window or red or (queue.line and suspicions(queue)):
+        if len(queue.line) >= queue.window or red:
             return False
         runs = next_group(queue, self.policy)
         if runs:

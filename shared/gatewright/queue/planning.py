@@ -39,13 +39,14 @@ def place_of(queue: Queue, entry: Entry, policy: QueuePolicy) -> str:
 def next_group(queue: Queue, policy: QueuePolicy) -> tuple[str, ...]:
     """Return the runs of the next position, in order; empty while none can be added.
 
-    They are neighbours with disjoint paths. Where reports of red trees name suspects, half of the suspects of each failed test
-    are left for later, so that one test halves all of them. A group whose tree is known to be red is halved.
+    They are neighbours with disjoint paths. Where reports of red trees name suspects, the first position has half of the
+    suspects of each failed test, so that one test halves all of them, and no position behind it has any. A group whose tree is
+    known to be red is halved.
     """
     group = _neighbours(queue, policy)
     if not group:
         return ()
-    kept = _with_half_of_suspects(queue, group)
+    kept = _without_suspects(queue, group)
     while len(kept) > 1 and (red := _smallest_red(queue, kept)):
         kept = red[: max(1, len(red) // 2)]
     kept = _within_overtaking(queue, policy, kept) or ([] if queue.line else group[:1])
@@ -120,16 +121,18 @@ def _neighbours(queue: Queue, policy: QueuePolicy) -> list[str]:
     return group
 
 
-def _with_half_of_suspects(queue: Queue, group: list[str]) -> list[str]:
-    """Return ``group`` without the later half of the suspects of each failed test.
+def _without_suspects(queue: Queue, group: list[str]) -> list[str]:
+    """Return ``group`` for the first position without the later half of the suspects of each failed test; else without any.
 
-    The first run stays alone if the group has only suspects, or if that run was left for later before.
+    The first run stays alone in the first position if the group has only suspects, or if it was left for later before.
     """
     later: set[str] = set()
     for suspects in suspicions(queue):
         own = [run_id for run_id in suspects if run_id in group]
-        later.update(own[len(own) // 2 :])
+        later.update(own if queue.line else own[len(own) // 2 :])
     kept = [run_id for run_id in group if run_id not in later]
+    if queue.line:
+        return kept
     first = group[0]
     return kept if kept and not (first in later and queue.entries[first].overtaken) else [first]
 

@@ -124,6 +124,11 @@ async def a_closed_request_does_not_stand_for_a_new_one(world: World) -> Any:
     return (await world.forge.open_request("old", "main", "Again", "")).number == 5
 
 
+async def a_closed_request_does_not_hide_a_refusal(world: World) -> Any:
+    del world.state.branches["old"]
+    await world.forge.open_request("old", "main", "Again", "")
+
+
 async def a_request_from_a_missing_branch_is_refused(world: World) -> Any:
     return await world.forge.open_request("missing", "main", "A title", "")
 
@@ -188,6 +193,12 @@ async def a_lost_answer_to_a_check_can_be_repeated(world: World) -> Any:
         await world.forge.set_check("gatewright", check)
     await world.forge.set_check("gatewright", check)
     return await world.forge.checks(RUN_HEAD) == {"gatewright": check}
+
+
+async def a_refused_check_is_not_taken_for_a_repeated_one(world: World) -> Any:
+    await world.forge.set_check("gatewright", Check(RUN_HEAD, CheckState.PENDING, ""))
+    world.standin.fail(Fault(status=400, method="POST", times=1))
+    await world.forge.set_check("gatewright", Check(RUN_HEAD, CheckState.SUCCESS, ""))
 
 
 async def checks_of_others_are_read(world: World) -> Any:
@@ -303,7 +314,10 @@ async def a_lost_answer_to_a_merge_can_be_repeated(world: World) -> Any:
 
 async def a_moved_head_is_not_merged(world: World) -> Any:
     world.state.push("feature", _NEW)
-    await world.forge.merge(FEATURE, commit_id("feature"))
+    try:
+        await world.forge.merge(FEATURE, commit_id("feature"))
+    finally:
+        assert world.state.requests[FEATURE].state == "open"
 
 
 async def a_request_that_was_merged_with_another_head_is_not_taken(world: World) -> Any:
@@ -362,6 +376,7 @@ SCENARIOS: dict[Scenario, bool | str] = {
     a_request_is_opened: True,
     an_existing_request_is_returned_as_it_is: True,
     a_closed_request_does_not_stand_for_a_new_one: True,
+    a_closed_request_does_not_hide_a_refusal: "forge_refused",
     a_request_from_a_missing_branch_is_refused: "forge_refused",
     a_lost_answer_to_an_opened_request_makes_no_second_one: True,
     a_request_is_closed: True,
@@ -373,6 +388,7 @@ SCENARIOS: dict[Scenario, bool | str] = {
     a_check_without_summary_and_link_is_set: True,
     a_repeated_check_changes_nothing: True,
     a_lost_answer_to_a_check_can_be_repeated: True,
+    a_refused_check_is_not_taken_for_a_repeated_one: "forge_refused",
     checks_of_others_are_read: True,
     an_unknown_state_of_a_check_is_no_success: True,
     all_pages_of_checks_are_read: True,

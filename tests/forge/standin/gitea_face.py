@@ -85,7 +85,8 @@ class GiteaFace:
     def statuses(self, call: Call) -> Reply:
         self._check_project(call)
         self.state.known_tree(call.names["ref"], 400)
-        page, more = one_page(self.state.statuses_of(call.names["ref"]), call, "limit")
+        # In no documented order: here the oldest is first.
+        page, more = one_page(self.state.statuses_of(call.names["ref"])[::-1], call, "limit")
         return Reply(200, [self._status(status) for status in page], more)
 
     def set_status(self, call: Call) -> Reply:

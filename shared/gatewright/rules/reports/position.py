@@ -93,6 +93,6 @@ def _failed_commands(part: ReportPart, tree: str) -> list[TestCommand] | None:
 def _failed_names(command: TestCommand) -> Iterator[str]:
     """Yield the failed tests where the proof names all of them; else the command."""
     proof = command.proof
-    names = proof.failed_before if proof is not None else ()
+    names = proof.failed if proof is not None else ()
     complete = proof is not None and proof.complete and proof.counts is not None and proof.counts.failed == len(names)
     yield from names if names and complete else (command.name,)

@@ -70,7 +70,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
     1. The command can start the framework; without a framework nothing is known about tests.
     2. There are two planted tests.
     3. Only a failed command was tried on the baseline.
-    4. Reported tests have a table.
+    4. Reported tests have a table, and names of failed ones agree with their number.
     5. Mutants are of changed files.
     6. So are the baseline's tests, whose end agrees with their outcomes.
     7. So are the file with the planted error, and the files where the tool is disabled.
@@ -87,9 +87,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
         yield "tests failed before the change, and the command was not run there"
     if passed(command) and proof.exit_before is not None:  # 3
         yield "it passed, and was run on the baseline as only a command is that failed"
-    counts = proof.counts
-    if counts is not None and counts.passed + counts.failed + counts.skipped > 0 and not proof.table:  # 4
-        yield "tests were reported without a table"
+    yield from _counted(proof)  # 4
     if proof.collected_before is None and (proof.lost_count or proof.lost or proof.new_count or proof.newly_skipped):
         yield "the tests of the baseline are not known, and some are called lost, new or newly skipped"
     mutants = proof.mutation.mutants if proof.mutation is not None else ()
@@ -109,18 +107,28 @@ def _may_start(framework: str, argv: Sequence[str]) -> bool:
     return any(each.name == framework and each.may_start(argv) for each in FRAMEWORKS)
 
 
+def _counted(proof: TestProof) -> Iterator[str]:
+    counts = proof.counts
+    if counts is not None and counts.passed + counts.failed + counts.skipped > 0 and not proof.table:
+        yield "tests were reported without a table"
+    failed = counts.failed if counts is not None else 0
+    if proof.failed and len(proof.failed) != min(failed, _MOST_NAMES):
+        yield f"{failed} tests failed, and {len(proof.failed)} are named"
+
+
 def _known_of_tests(proof: TestProof) -> list[str]:
     facts = {
         "version": proof.version,
         "complete": proof.complete,
         "counts": proof.counts,
+        "failed": proof.failed,
         "collected_before": proof.collected_before,
         "control": proof.control,
         "baseline_tests": proof.baseline_tests,
         "mutation": proof.mutation,
         "table": proof.table,
     }
-    return [name for name, value in facts.items() if value not in (None, "", False)]
+    return [name for name, value in facts.items() if value not in (None, "", False, ())]
 
 
 def _baseline(tests: BaselineTests, changed: frozenset[str] | None) -> Iterator[str]:
