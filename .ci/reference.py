@@ -90,6 +90,10 @@ def expiry_metrics() -> str:
     return _metric_table(m.EXPIRY_METRICS)
 
 
+def forge_metrics() -> str:
+    return _metric_table(m.FORGE_METRICS)
+
+
 def _metric_table(listed: Iterable[m.Metric]) -> str:
     rows = ((f"`{each.name}`", each.kind, code(each.labels) or "none", each.help) for each in listed)
     return table(("metric", "type", "labels", "meaning"), rows)
@@ -434,6 +438,7 @@ PROVIDERS: dict[str, Callable[[], str]] = {
     "options": options,
     "metrics": metrics,
     "expiry-metrics": expiry_metrics,
+    "forge-metrics": forge_metrics,
     "metric-labels": metric_labels,
     "alerts": alerts,
     "bus-streams": bus_streams,

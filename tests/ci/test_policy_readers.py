@@ -21,6 +21,7 @@ LOADERS = {
     "environments.json": r"ENVIRONMENTS_FILE\.load\(",
     "repositories.json": r"open_mirrors\(|REPOSITORIES_FILE\.load\(",
     "stores.json": r"STORES_FILE\.load\(",
+    "forges.json": r"load_forges\(",
     "retention.json": r"load_expiry\(",
 }
 READERS = {each.name: each.also_read_by for each in POLICY_FILES}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gatewright.telemetry.metric_list import EXPIRY_METRICS
+from gatewright.telemetry.metric_list import EXPIRY_METRICS, FORGE_METRICS
 from gatewright.telemetry.metrics import METRICS, Metric
 
 #: Metrics that Prometheus itself or the client library makes.
@@ -52,7 +52,7 @@ def label_values(expression: str) -> Iterator[tuple[str, str]]:
 
 def on_the_list(name: str) -> Metric | None:
     """The metric that a scraped name belongs to: that of a histogram has an ending."""
-    for metric in (*METRICS, *EXPIRY_METRICS):
+    for metric in (*METRICS, *EXPIRY_METRICS, *FORGE_METRICS):
         names = {metric.name}
         if metric.kind == "histogram":
             names = {f"{metric.name}{ending}" for ending in ("_bucket", "_sum", "_count")}

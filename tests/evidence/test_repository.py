@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from gatewright.contracts import codec
+from gatewright.contracts import RunRequest, TaskContract, codec
+from gatewright.contracts.vocabulary import SourceBranch
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
-from tests.evidence.recorded_runs import GitFacts, make_failed, make_success
+from tests.evidence.recorded_runs import GitFacts, RecordedRun, make_failed, make_success
 from tests.git.conftest import first_repository, make_repository
 from tests.git.repositories import MakeRepository, Repository
 
@@ -70,6 +72,48 @@ def trailers(facts: GitFacts) -> str:
     digest = hashlib.sha256(codec.encode(contract)).hexdigest()
     lines = (f"Run: {run.run_id}", f"Contract: sha256:{digest}", f"Event-Chain: {event.seq}:{event.hash}")
     return "landed\n\n" + "".join(f"Gatewright-{line}\n" for line in lines)
+
+
+@dataclass
+class RequestedRun(RecordedRun):
+    """A run that judges a pull request."""
+
+    source: SourceBranch | None = None
+
+    def request(self) -> RunRequest:
+        return structs.replace(super().request(), source_branch=self.source)
+
+    def contract(self, **changes: object) -> TaskContract:
+        return super().contract(**{"source_branch": self.source, **changes})
+
+
+def verify_source(facts: GitFacts, source: SourceBranch, repository: Repository, signer: Signer, folder: Path) -> Verification:
+    """Seal a run that judged ``source``, landing nothing that the repository has, and verify it."""
+    run = make_success(facts, RequestedRun(git=facts, source=source))
+    sealed = asyncio.run(BundleWriter(folder).seal(run.run, run.transitions, run.store, signer))
+    return verify(Path(sealed.location), [signer.public], repository.url)
+
+
+def test_the_change_of_a_pull_request_is_compared_with_its_head(
+    facts: GitFacts, repository: Repository, signer: Signer, tmp_path: Path
+) -> None:
+    def head_of(tree: str) -> str:
+        commit = repository.git("commit-tree", tree, "-p", facts.baseline, "-m", "offered").decode().strip()
+        repository.git("update-ref", "refs/pull/7/head", commit)
+        return commit
+
+    author = "A. Person <person@example.org>"
+    source = SourceBranch(name="topic", head=head_of(facts.tree), base=facts.baseline, commits=1, authors=(author,))
+    source = structs.replace(source, ref="refs/pull/7/head")
+    found = verify_source(facts, source, repository, signer, tmp_path / "same")
+    assert "patch_leads_elsewhere" not in {code for _, code in codes(found)}
+    assert not any("refs/pull/7/head" in words for words in found.unchecked)
+    other = structs.replace(source, head=head_of(facts.baseline_tree))
+    found = verify_source(facts, other, repository, signer, tmp_path / "other")
+    assert (8, "patch_leads_elsewhere") in codes(found)
+    gone = structs.replace(source, head="8" * 40)
+    found = verify_source(facts, gone, repository, signer, tmp_path / "gone")
+    assert any("refs/pull/7/head" in words for words in found.unchecked)
 
 
 def codes(verification: Verification) -> list[tuple[int, str]]:

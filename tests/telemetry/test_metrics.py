@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gatewright.bus.topology import DEFAULT_CLASS, ROLES, TASK_CLASSES, TASK_ROLES
 from gatewright.run.states import State
-from gatewright.telemetry.metric_list import EXPIRY_METRICS, QueueClass, QueueName, Stage
+from gatewright.telemetry.metric_list import EXPIRY_METRICS, FORGE_METRICS, QueueClass, QueueName, Stage
 from gatewright.telemetry.metrics import METRICS, MOST_VALUES, Metrics, QueueLook
 
 
@@ -46,7 +46,7 @@ def series_of(metrics: Metrics) -> int:
 
 
 def test_names_say_what_they_are_as_prometheus_wants_it() -> None:
-    for metric in (*METRICS, *EXPIRY_METRICS):
+    for metric in (*METRICS, *EXPIRY_METRICS, *FORGE_METRICS):
         assert metric.name.startswith("gatewright_")
         assert metric.name.endswith("_total") == (metric.kind == "counter"), metric.name
         assert (metric.kind == "histogram") == bool(metric.buckets), metric.name

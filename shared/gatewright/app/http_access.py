@@ -1,13 +1,15 @@
-"""Common parts of HTTP servers: the token in a file, and their permitted addresses. These servers have no TLS."""
+"""Common parts of HTTP servers: the token in a file, their permitted addresses, bounded bodies and rates. They have no TLS."""
 
 from __future__ import annotations
 
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from gatewright.errors import ConfigurationError, MalformedError, UnavailableError
 
@@ -15,6 +17,8 @@ from gatewright.errors import ConfigurationError, MalformedError, UnavailableErr
 _SHORTEST_TOKEN = 32
 #: Connections that wait to be accepted; the default of uvicorn.
 _BACKLOG = 2048
+#: Maximum number of buckets; the least recently used is removed.
+_MOST_BUCKETS: Final = 1_000
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -95,3 +99,24 @@ async def read_body(request: StreamedBody, most: int) -> bytes:
         if len(body) > most:
             raise MalformedError(f"more than {most} bytes were sent", code="malformed")
     return bytes(body)
+
+
+@dataclass(slots=True)
+class AskingRate:
+    """One token bucket for each client. ``clock``: monotonic seconds; ``burst``: requests at once."""
+
+    clock: Callable[[], float]
+    burst: float
+    each_second: float
+    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def wait_of(self, who: str) -> float:
+        """Take one request of ``who``; return 0, or the seconds to wait, if none was available to take."""
+        now = self.clock()
+        left, at = self._buckets.pop(who, (self.burst, now))
+        left = min(self.burst, left + (now - at) * self.each_second)
+        wait = 0.0 if left >= 1.0 else (1.0 - left) / self.each_second
+        self._buckets[who] = (left if wait else left - 1.0, now)
+        while len(self._buckets) > _MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        return wait

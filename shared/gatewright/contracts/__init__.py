@@ -10,6 +10,7 @@ from gatewright.contracts.activity import (
 )
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.consultation import Blocked
+from gatewright.contracts.forge_policy import Forges
 from gatewright.contracts.merge_queue import (
     MergeAction,
     MergeActionReply,
@@ -112,6 +113,7 @@ __all__ = [
     "EventsRequest",
     "EvidenceBundle",
     "EvidenceReport",
+    "Forges",
     "GateReport",
     "GrantChange",
     "GrantRevocation",

@@ -49,6 +49,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "events_request.v1": contracts.EventsRequest,
     "evidence_bundle.v1": contracts.EvidenceBundle,
     "evidence_report.v1": contracts.EvidenceReport,
+    "forges.v1": contracts.Forges,
     "gate_report.v1": contracts.GateReport,
     "grant_change.v1": contracts.GrantChange,
     "grant_revocation.v1": contracts.GrantRevocation,

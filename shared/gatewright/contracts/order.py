@@ -51,7 +51,7 @@ class Order(Document, kw_only=True):
     author: Person | None = None
     """The author of the landed commit, a claim of the publisher; by default Gatewright, which is always the committer."""
     source_branch: SourceBranch | None = None
-    """The branch that the patch was taken from, a claim of the publisher. The patch is what is judged."""
+    """The branch that the patch was taken from: a claim of the publisher, or with ref a pull request, whose head is judged."""
     again: RunId | None = None
     """The run that this order repeats: an ended one, or one that waits in a merge queue and leaves it when this one enters. The
     queue counts how often a change was queued before."""

@@ -220,8 +220,15 @@ OrderedBy = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=320)], 
 MOST_AUTHORS = 100
 
 
+#: The refs under which coding hosts keep the head of a pull request or merge request in its target repository.
+RequestRef = Annotated[str, Meta(pattern=rf"^refs/(pull|merge-requests)/[1-9][0-9]{{0,9}}/head{END}")]
+
+
 class SourceBranch(Document):
-    """The branch that a patch was taken from. A claim of the publisher, for the record: the patch is what is judged."""
+    """The branch that a patch was taken from. Without ref, it is a claim of the publisher: the patch is what is judged.
+
+    With ref, the integrated gate requires that the change is that of head, as the repository has it.
+    """
 
     name: Annotated[str, Meta(min_length=1, max_length=1024)]
     """Name of the branch."""
@@ -233,6 +240,8 @@ class SourceBranch(Document):
     """Number of commits that the patch is made of."""
     authors: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=600)], ...], Meta(max_length=MOST_AUTHORS)] = ()
     """Everyone who made one of these commits, as "Name <address>". None of them approves the run."""
+    ref: RequestRef | None = None
+    """The ref of a pull request or merge request in the repository, which must be at head when the change is judged."""
 
 
 class RevertedRun(Document):

@@ -51,6 +51,8 @@ _REMEMBERED_PATHS = 1000
 _REMEMBERED_BYTES = 64 << 20
 #: Total directory entries in the cache: directories of new paths are read repeatedly.
 _REMEMBERED_NODES = 10_000
+#: Largest output in bytes about the authors of commits.
+_AUTHORS_LIMIT = 16 << 20
 #: Files of whole trees that a process remembers: a baseline is listed by every rule of every run that starts from it.
 _REMEMBERED_FILES = 250_000
 
@@ -228,6 +230,22 @@ class Mirror:
         known, without = refs.check_object_id(ancestor), f"^{refs.check_object_id(commit)}"
         lacking = await self._git.run("rev-list", "--count", "--max-count=1", "--end-of-options", known, without)
         return lacking.strip() == b"0"
+
+    async def merge_bases(self, one: str, other: str) -> tuple[str, ...]:
+        """Return the newest commits that two commits of the mirror have in common. Raises GitError (``object_missing``)."""
+        commits = (refs.check_object_id(one), refs.check_object_id(other))
+        return tuple((await self._git.run("merge-base", "--all", *commits, ok=(0, 1))).decode("ascii", "replace").split())
+
+    async def authors(self, base: str, head: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """Return name and address of the author of each commit in ``head`` and not in ``base``, the newest first.
+
+        At most ``limit`` of them. Raises GitError (``object_missing``, ``git_output_too_large``).
+        """
+        form = ("--no-show-signature", "--no-mailmap", f"--max-count={limit}", "-z", "--format=%an%x00%ae")
+        words = ("log", *form, refs.check_object_id(head), f"^{refs.check_object_id(base)}", "--")
+        said = await in_thread(lambda: self._git.execute(*words, limit=_AUTHORS_LIMIT))
+        fields = said.decode("utf-8", "replace").split("\0")[:-1]
+        return tuple(zip(fields[::2], fields[1::2], strict=True))
 
     async def children(self, commit: str, until: str, limit: int) -> tuple[str, ...]:
         """Return the commits whose parent is ``commit``, among the ``limit`` newest from there to ``until``; both in the

@@ -70,6 +70,9 @@ _COMMANDS = {
     "run_not_ended": "wait for the end of the run: `gatewright watch`",
     "run_not_sealed": "wait until the gatekeeper seals the bundle of the run",
     "run_unknown": "name a run that `gatewright runs` lists",
+    "source_empty": "push the commits of the pull request: its target has all of them",
+    "source_too_long": "split the pull request, or rebase it onto its target",
+    "source_unrelated": "rebase the pull request onto its target",
     "target_elsewhere": "start from the target itself: --ref BRANCH",
     "target_missing": "name an existing branch, or land on a new branch",
     "unreadable": "check that the file exists and is readable",
@@ -188,6 +191,9 @@ _APPROVALS = {
     "bad_ssh_signature": "give the signature that `ssh-keygen -Y sign` writes",
     "bad_summons": "name a role, a kind and a question as in `gatewright summon --help`",
 }
+_FORGES = {
+    "delivery_malformed": "have the forge send its webhooks as JSON, with the headers that the message names",
+}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#exit-codes", _MERGE_QUEUES),
     *section("bad_input", "cli.md#exit-codes", _COMMANDS),
@@ -198,6 +204,7 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "publishing.md#cloudevents", _CLOUD_EVENTS),
     *section("bad_input", "order-changes.md#when-a-run-does-not-succeed", _PATHS),
     *section("bad_input", "delivery.md#dead-letters", _BUS),
+    *section("bad_input", "forges.md#failures", _FORGES),
     *section("bad_input", "models.md#failures", _MODELS),
     *section("bad_input", "agents.md#failures", _AGENTS),
     *section("bad_input", "evidence-storage.md#error-codes", _BACKUPS),

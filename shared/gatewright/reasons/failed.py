@@ -204,6 +204,9 @@ _NOTES = {
     "note_of_other_repository": "check --landed-in: the run recorded another address",
     "run_not_passed": "do not use the commit: its run did not succeed",
 }
+_FORGES = {
+    "merged_elsewhere": "inspect the target branch: no run judged its commit; revert it, or judge it as a new run",
+}
 _STORED_BUNDLES = {
     "stored_bundle_altered": "treat the stored bundle as forged; look for an intact older version in the store",
 }
@@ -225,6 +228,7 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "bundle.md#definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#checks-and-codes", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
     *section("failed", "verify.md#verify-commits", _NOTES),
+    *section("failed", "forges.md#merges", _FORGES),
     *section("failed", "evidence-storage.md#error-codes", _STORED_BUNDLES),
     *section("failed", "evidence-storage.md#error-codes", _BACKUPS),
 )

@@ -114,6 +114,15 @@ _REPOSITORIES = {
 _SIGNING = {
     "commit_signing_unavailable": "make key, agent and program of the message usable for the gatekeeper's account",
 }
+_FORGES = {
+    "forge_denied": "grant the token in policies/forges.json the right that the message names, or renew it",
+    "forge_policy_missing": "write policies/forges.json: docs/forges.md has an example",
+    "forge_refused": "read the forge's message, and correct the entry in policies/forges.json",
+    "forge_token_missing": "store the token where policies/forges.json names it",
+}
+_FORGES_PASSING = {
+    "forge_unavailable": "check that the forge answers at the `api` address in policies/forges.json; Gatewright retries",
+}
 _STORES = {
     "store_client_missing": "install the extra: pip install '/path/to/gatewright[stores]'",
     "store_credentials_missing": "have policies/stores.json refer to a credential, and store it there",
@@ -202,6 +211,8 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "verify.md#verify-commits", _NOTES),
     *section("infrastructure", "deploy.md#private-repositories", _REPOSITORIES),
     *section("infrastructure", "order-changes.md#signed-commits", _SIGNING),
+    *section("infrastructure", "forges.md#failures", _FORGES),
+    *section("infrastructure", "forges.md#failures", _FORGES_PASSING, passing=True),
     *section("infrastructure", "evidence-storage.md#error-codes", _STORES),
     *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
     *section("infrastructure", "observability.md#logs", _SERVICES),

@@ -108,6 +108,8 @@ _LANDING = {
     "target_not_confined": "land on a new branch: this host cannot confine a push to the target",
     "ref_folder_is_link": "remove the link at refs/heads/gatewright",
     "revert_differs": "order the revert with `gatewright revert RUN`, or leave out `reverts`",
+    "source_moved": "order the new head of the pull request: it changed after the run was ordered",
+    "source_differs": "order the change of the pull request's own commits, or leave out `source_branch.ref`",
     "ref_moved": "inspect the moved branch, then run the same command again",
 }
 _SIGNATURES = {
@@ -208,6 +210,10 @@ _OPERATIONS = {
     "dead_letter_misplaced": "submit the message again: it was for another queue",
     "dead_letter_settled": "no action needed: the run has ended, or the task has its answer",
 }
+_FORGES = {
+    "delivery_unsigned": "set the same webhook secret at the forge and where policies/forges.json names it",
+    "head_moved": "judge the new head of the pull request; only that one can then be merged",
+}
 REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "publishing.md#publisher-policy-publishersjson", _PUBLISHERS),
     *section("refused", "policies.md", _CONTRACTS),
@@ -232,5 +238,6 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "console.md#refusals", _CONSOLE),
     *section("refused", "queue.md#watch-and-operate", _MERGES),
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
+    *section("refused", "forges.md#failures", _FORGES),
     *section("refused", "models.md#failures", _MODELS),
 )

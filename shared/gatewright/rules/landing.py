@@ -34,8 +34,10 @@ def commit_message(run: Run, contract: TaskContract) -> str:
     makes the same commit.
     """
     seq, head = (run.seq, run.head) if run.queued is None else (run.queued.seq, run.queued.head)
-    # The reason for a revert is a paragraph of its own.
-    title = contract.inputs.spec if contract.reverts is None else contract.inputs.spec.partition("\n\n")[0]
+    source = contract.source_branch
+    # The reason for a revert is a paragraph of its own, and so is the text of a change request.
+    titled = contract.reverts is not None or (source is not None and source.ref is not None)
+    title = contract.inputs.spec.partition("\n\n")[0] if titled else contract.inputs.spec
     words = "".join(char if char.isprintable() else " " for char in title)
     subject = " ".join(words.split())[:72].rstrip() or run.run_id
     digest = hashlib.sha256(codec.encode(contract)).hexdigest()
@@ -45,6 +47,6 @@ def commit_message(run: Run, contract: TaskContract) -> str:
         f"Gatewright-Contract: sha256:{digest}\n"
         f"Gatewright-Event-Chain: {seq}:{head}\n"
         + "".join(f"Gatewright-Requirement: {requirement}\n" for requirement in dict.fromkeys(contract.requirement_ids))
-        + (f"Gatewright-Source: {source.head}\n" if (source := contract.source_branch) is not None else "")
+        + (f"Gatewright-Source: {source.head}\n" if source is not None else "")
         + (f"Gatewright-Reverts: {contract.reverts.run_id}\n" if contract.reverts is not None else "")
     )

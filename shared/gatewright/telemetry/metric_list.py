@@ -202,3 +202,18 @@ EXPIRY_LAST_ROUND = Metric(
 )
 #: Shown by the process that plays the rounds of retention, which is none of the roles.
 EXPIRY_METRICS: tuple[Metric, ...] = (EXPIRED, EXPIRY_LEFT, EXPIRY_LAST_ROUND)
+
+#: Outcomes of a call of a forge: answered, refused by the forge, no usable answer.
+ForgeOutcome = Literal["ok", "denied", "unavailable"]
+FORGE_CALLS = Metric(
+    "gatewright_forge_calls_total", "counter", ("forge", "method", "outcome"), "Calls of forges, by entry of `forges.json`."
+)
+FORGE_BEHIND = Metric(
+    "gatewright_forge_behind_seconds", "gauge", ("forge",), "Age of the oldest event that the forge does not show yet."
+)
+FORGE_ALARMS = Metric(
+    "gatewright_forge_alarms_total", "counter", ("forge",), "Requests that were merged at a commit that no run proves."
+)
+FORGE_ORDERS = Metric("gatewright_forge_orders_total", "counter", ("forge",), "Runs that were ordered for change requests.")
+#: Shown by `gatewright forge`, which is none of the roles.
+FORGE_METRICS: tuple[Metric, ...] = (FORGE_CALLS, FORGE_BEHIND, FORGE_ALARMS, FORGE_ORDERS)

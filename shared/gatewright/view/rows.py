@@ -16,6 +16,7 @@ from msgspec.structs import replace as replace_fields
 
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.contracts.run_status import MovedTarget
+from gatewright.contracts.vocabulary import SourceBranch
 from gatewright.rules.approvals import pending
 from gatewright.rules.people.delegations import holders
 from gatewright.run.history import FollowedRun
@@ -61,7 +62,7 @@ class BoardRow:
     ``quiet_after``: seconds without an event until the run is silent. ``maker``: maker of the change (``command``, ``agent``,
     ...; ``several``). ``tokens`` and ``nano_usd``: reported usage. ``locked``: paths that an open run holds. ``priority``:
     priority class of its tasks. ``ordered_by``: people who ordered it, as far as known. ``change``: size of its candidate, such
-    as ``2 files, 14 lines``.
+    as ``2 files, 14 lines``. ``judged_ref`` and ``judged_head``: ref and commit of the change request that it judges.
     """
 
     run_id: str
@@ -98,6 +99,8 @@ class BoardRow:
     priority: str = ""
     ordered_by: tuple[str, ...] = ()
     change: str = ""
+    judged_ref: str = ""
+    judged_head: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -119,6 +122,7 @@ def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
     waiting = pending(run) if not run.ended else ()
     asks = tuple(asked.request for asked in waiting)
     gates = tuple(map(gate_standing, followed.gates)) if waiting else ()
+    judged = judged_branch(run)
     return BoardRow(
         run_id=run.run_id,
         sequence=sequence,
@@ -148,6 +152,8 @@ def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
         priority=_priority(run),
         ordered_by=tuple(_cut(name) for name in run.accepted.orderers),
         change=_change_size(run),
+        judged_ref=(judged.ref or "") if judged is not None else "",
+        judged_head=judged.head if judged is not None else "",
         tokens=used.tokens,
         nano_usd=used.nano_usd,
         least=used.least,
@@ -195,6 +201,13 @@ def stage_of(run: Run) -> RunStage:
     if run.parked:
         return "person"
     return "locks" if run.waiting_for_locks else "running"
+
+
+def judged_branch(run: Run) -> SourceBranch | None:
+    """Return the head of the change request that the run judges, which the integrated gate compares; None without one."""
+    ordered = run.contract or run.request
+    source = ordered.source_branch if ordered is not None else None
+    return source if source is not None and source.ref is not None else None
 
 
 def seconds_since(moment: str, now: datetime) -> float:

@@ -21,6 +21,7 @@ from gatewright.git.patches.lines import added_bytes
 from gatewright.git.patches.reader import read_patch
 from gatewright.git.paths import display
 from gatewright.git.process import OutputTooLargeError
+from gatewright.git.request_head import moved_fault, source_fault
 from gatewright.rules.file_growth import file_growth
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
 from gatewright.run.state import Run, RunTask
@@ -46,6 +47,7 @@ READ_AT_ONCE = 256 << 20
 OWNERS_RULE = "file_ownership"
 EMPTY_RULE = "empty_diff"
 REVERT_RULE = "reverts"
+SOURCE_RULE = "source_branch"
 BINARY_RULE = kind_rule("binary")
 
 
@@ -199,6 +201,7 @@ async def judge_candidate(context: ChangeContext, secrets: SecretsCheck, candida
     await remark_dependencies(context, candidate.changes)
     await _judge_owners(context, candidate, run)
     await _judge_revert(context, candidate.tree, run)
+    await _judge_source(context, candidate.tree, run)
 
 
 async def _judge_owners(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> None:
@@ -239,6 +242,30 @@ async def _judge_revert(context: ChangeContext, tree: str, run: Run) -> None:
         fault = f"the repository does not have commit {reverted.commit}: {error.message}"
     if fault:
         context.report.violate("revert_differs", REVERT_RULE, fault)
+
+
+async def _judge_source(context: ChangeContext, tree: str, run: Run) -> None:
+    """Refuse a change that is not that of the change request in its order, as the repository has it now.
+
+    A check of the coding host would name the request's head, so that another change must not pass in its name.
+    """
+    source = context.contract.source_branch
+    if source is None or source.ref is None:
+        return
+    report, mirror = context.report, context.mirror
+    report.checked(SOURCE_RULE, f"{source.ref} {source.head}")
+    if fault := await moved_fault(mirror, source):
+        report.violate("source_moved", SOURCE_RULE, fault)
+        return
+    try:
+        fault = await source_fault(mirror, source, run.accepted.baseline_commit, tree)
+    except GitError as error:
+        if error.reason != "ref_not_found":
+            raise
+        report.violate("source_moved", SOURCE_RULE, f"the repository does not have commit {source.head}: {error.message}")
+        return
+    if fault:
+        report.violate("source_differs", SOURCE_RULE, fault)
 
 
 async def patch_of(task: RunTask, artifacts: Artifacts) -> bytes:

@@ -17,6 +17,7 @@ from gatewright.app.cli import (
     dead_letters,
     doctor,
     evidence,
+    forge,
     hooks,
     identities,
     keys,
@@ -48,7 +49,7 @@ class ProgramHelp(HelpGroup):
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
         "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "attach", "gc", "hold"),
         "System": (
-            *("agents", "queue", "merge", "dead", "keys", "identities", "topology", "backup", "restore"),
+            *("agents", "queue", "merge", "forge", "dead", "keys", "identities", "topology", "backup", "restore"),
             *("schema", "prompts", "image", "mcp", "completion"),
         ),
     }
@@ -103,6 +104,7 @@ for module in (
     refs,
     backups,
     console,
+    forge,
     sign_agent,
     mcp,
     top,

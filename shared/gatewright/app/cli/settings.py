@@ -141,6 +141,20 @@ class AgentSettings(EnvironmentSettings, frozen=True, kw_only=True):
         return tuple(Path(part) for part in self.agent_installations.split(os.pathsep) if part)
 
 
+class ForgeSettings(EnvironmentSettings, frozen=True, kw_only=True):
+    """Settings of ``forge``."""
+
+    policies: Path = msgspec.field(default_factory=policy_directory)
+    #: Seconds between two reads of the open change requests.
+    forge_poll_seconds: Annotated[float, msgspec.Meta(ge=5, le=3600)] = 60.0
+    #: Seconds until runs with open change requests are compared again.
+    forge_recheck_seconds: Annotated[float, msgspec.Meta(ge=5, le=86_400)] = 900.0
+    #: Days after its end in which a run is compared after a start.
+    forge_look_back_days: Annotated[float, msgspec.Meta(ge=0, le=365)] = 7.0
+    #: Address of the live page, for links; by default there are none.
+    forge_console: Annotated[str, msgspec.Meta(pattern="^https?://[^\\s]{1,200}$|^$")] = ""
+
+
 def load() -> CliSettings:
     """Read the settings of the command line. Raises ConfigurationError."""
     return CliSettings.load()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import HTTPConnection
@@ -12,33 +9,11 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatewright.app.console.access_check import SESSION_COOKIE, SignedIn
+from gatewright.app.http_access import AskingRate
 
 #: Burst of requests, and sustained requests per second.
 BURST: Final = 300.0
 EACH_SECOND: Final = 20.0
-#: Maximum number of buckets; the least recently used is removed.
-_MOST_BUCKETS: Final = 1_000
-
-
-@dataclass(slots=True)
-class AskingRate:
-    """``clock``: monotonic seconds."""
-
-    clock: Callable[[], float]
-    burst: float = BURST
-    each_second: float = EACH_SECOND
-    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
-
-    def wait_of(self, who: str) -> float:
-        """Take one request of ``who``; return 0, or the seconds to wait, if none was available to take."""
-        now = self.clock()
-        left, at = self._buckets.pop(who, (self.burst, now))
-        left = min(self.burst, left + (now - at) * self.each_second)
-        wait = 0.0 if left >= 1.0 else (1.0 - left) / self.each_second
-        self._buckets[who] = (left if wait else left - 1.0, now)
-        while len(self._buckets) > _MOST_BUCKETS:
-            self._buckets.popitem(last=False)
-        return wait
 
 
 class RateLimit:

@@ -21,7 +21,7 @@ from gatewright.app.console.bundles import BundleShelf, ChangeShelf
 from gatewright.app.console.change_pages import ChangePages
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.drawing import make_templates
-from gatewright.app.console.limits import AskingRate, RateLimit
+from gatewright.app.console.limits import BURST, EACH_SECOND, RateLimit
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.passkeys import PasskeyPaths
 from gatewright.app.console.provider.attempts import SignInAttempts
@@ -33,7 +33,7 @@ from gatewright.app.console.submitting import SubmitAccess, SubmitPaths
 from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
 from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
-from gatewright.app.http_access import check_address, is_loopback
+from gatewright.app.http_access import AskingRate, check_address, is_loopback
 from gatewright.bus.ledger_replay import end_readings
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
@@ -157,7 +157,7 @@ def make_app(
         attempts = SignInAttempts(time.monotonic)
         routes += ProviderPaths(exchange, attempts, signed_in, pages.templates, address.behind_proxy).routes()
     app = Starlette(routes=routes, lifespan=lifespan)
-    limited = RateLimit(app, signed_in, AskingRate(time.monotonic))
+    limited = RateLimit(app, signed_in, AskingRate(time.monotonic, BURST, EACH_SECOND))
     checked: ASGIApp = AccessCheck(limited, address.hosts, address.origins, signed_in, agent)
     if record is not None:
         checked = AccessRecord(checked, signed_in, record, time)

@@ -21,6 +21,7 @@ from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.inverse import revert_fault
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import display
+from gatewright.git.request_head import source_fault
 from gatewright.run.state import Run
 
 _TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
@@ -31,7 +32,8 @@ def check_repository(reading: Reading, step: int, url: str, access: RepositoryAc
 
     1. The baseline commit has the recorded tree.
     2. patch.diff, applied to it, gives the candidate, and is its canonical diff.
-    3. Every changed path is inside the contract's. The change of a revert is the inverse of the reverted commit.
+    3. Every changed path is inside the contract's. The change of a revert is the inverse of the reverted commit, that of a
+       change request leads to its head.
     4. The landed commit has the baseline as its parent and the candidate's tree. In a merge queue, it is a descendant of the
        branch before the push, and changes no other content on top of its one parent than the candidate on top of the baseline.
     5. Its ref contains it, directly or in its history; a missing ref is only noted, since merged branches are deleted.
@@ -91,6 +93,7 @@ async def _check_patch(reading: Reading, run: Run, mirror: Mirror, step: int, ca
     for path in scope.outside(allowed, changed):  # 3
         findings.wrong(step, "path_out_of_scope", layout.PATCH, f"{display(path)} is outside the contract's paths")
     await _check_revert(reading, run, mirror, step, candidate)
+    await _check_source(reading, run, mirror, step, candidate)
 
 
 async def _check_revert(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
@@ -101,6 +104,20 @@ async def _check_revert(reading: Reading, run: Run, mirror: Mirror, step: int, c
         fault = await revert_fault(mirror, reverted.run_id, reverted.commit, run.accepted.baseline_commit, candidate)
     except GitError:
         reading.notes.append(f"that the change reverts {reverted.run_id}: the repository has no longer its commit")
+        return
+    if fault:
+        reading.findings.wrong(step, "patch_leads_elsewhere", layout.PATCH, fault)
+
+
+async def _check_source(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
+    """Compare with the head of the change request; its ref may have moved since."""
+    source = run.contract.source_branch if run.contract is not None else None
+    if source is None or source.ref is None:
+        return
+    try:
+        fault = await source_fault(mirror, source, run.accepted.baseline_commit, candidate)
+    except GitError:
+        reading.notes.append(f"that the change is that of {source.ref}: the repository has no longer commit {source.head}")
         return
     if fault:
         reading.findings.wrong(step, "patch_leads_elsewhere", layout.PATCH, fault)

@@ -15,8 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright.app.cli.user_git import user_checkout
-from gatewright.contracts.people.authors import commit_author
-from gatewright.contracts.people.identities import person_key
+from gatewright.contracts.people.authors import author_line, commit_author, distinct_authors
 from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, ExecutorName, Person, SourceBranch
 from gatewright.errors import Fault, MalformedError
 from gatewright.executor_kinds import EXECUTOR_KINDS, asked_first
@@ -106,7 +105,7 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
         MalformedError: also ``too_many_authors``.
     """
     change = branch_change(user_checkout(repository), branch, onto)
-    (name, email), *others = authors = _distinct(change.authors)
+    (name, email), *others = authors = distinct_authors(change.authors)
     if len(authors) > MOST_AUTHORS:
         words = f"{len(authors)} people made its commits, and a run can name {MOST_AUTHORS}: land the branch in parts"
         raise MalformedError(words, code="too_many_authors")
@@ -117,19 +116,11 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
             head=change.head,
             base=change.base,
             commits=change.commits,
-            authors=tuple(f"{name[:200]} <{email[:300]}>" for name, email in authors),
+            authors=tuple(author_line(*each) for each in authors),
         ),
         author=commit_author(name, email) if not others else None,
         subject=change.subject.strip() or f"the commits of {branch}",
     )
-
-
-def _distinct(authors: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the distinct people among names and addresses: the first of several spellings of one person."""
-    by_person: dict[str, tuple[str, str]] = {}
-    for name, email in authors:
-        by_person.setdefault(person_key(email) or person_key(name), (name, email))
-    return list(by_person.values())
 
 
 def candidate_names(given: str | None) -> tuple[str, ...]:

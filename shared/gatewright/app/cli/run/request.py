@@ -180,7 +180,10 @@ def again_request(run: Run, requested_by: str, ordered_by: tuple[str, ...]) -> R
     else:
         why = f"ended with {run.failure.code}: {run.failure.message}"
     repository = request.repository
-    asked, _, _ = request.request.partition(_EARLIER)
+    asked = request.request
+    # The text of a pull request may hold these words, too: only the paragraph that a repetition added is replaced.
+    if request.again is not None and _EARLIER in asked:
+        asked = asked.rpartition(_EARLIER)[0]
     return msgspec.structs.replace(
         request,
         request=f"{asked}{_EARLIER}{run.run_id} {why}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from gatewright.app.cli.home import make_home
 from gatewright.app.cli.options import REVERTING, RevertOptions
 from gatewright.app.cli.outcome import Exit, exit_of_error
 from gatewright.app.cli.output import complain, note, say
-from gatewright.app.cli.run.change_source import candidate_count
+from gatewright.app.cli.run.change_source import PATCH, candidate_count
 from gatewright.app.cli.run.display import Display, make_display
 from gatewright.app.cli.run.files import repository_folder, written_files
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
@@ -31,7 +31,7 @@ from gatewright.app.cli.run.proposing import (
     with_origin,
 )
 from gatewright.app.cli.run.questions import require_terminal
-from gatewright.app.cli.run.request import EXAMPLE, Prepared, again_request, prepare, with_shown
+from gatewright.app.cli.run.request import EXAMPLE, Prepared, again_request, prepare, with_artifacts, with_shown
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
@@ -42,14 +42,18 @@ from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
-from gatewright.errors import Fault, GatewrightError, MalformedError
+from gatewright.contracts import GateReport
+from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
 from gatewright.order_form.run_options import RunOptions, order_rows
 from gatewright.order_form.words import command_line
-from gatewright.reasons import RetryOffer, offers_for
+from gatewright.reasons import RetryOffer, advice_for, family_of, offers_for
 from gatewright.resources import policy_directory
+from gatewright.tasks.inputs import reference
 from gatewright.view.retry import retry_label, retry_line, retry_options
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
+from gatewright.view.sentences import violation_lines
+from gatewright.view.stages import refusal_stages, stage_text
 
 #: Makes the questions at the terminal of a run on the stack of a home folder.
 PlaceAsks = Callable[[CommandContext, Display], AbstractAsyncContextManager[Callable[[RunView], None]]]
@@ -258,9 +262,6 @@ async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandCo
     """Raise EarlyRefusalError if the gates refuse the run in any environment."""
     if leaves_open(options):
         return
-    # Imported late: only a run whose environment is not made yet needs the gates in this process.
-    from gatewright.app.cli.run.early_verdict import refuse_early
-
     state = read(place.home)
     policies = Path(state.policies) if state is not None and state.policies else _policies_ahead(place)
     await asyncio.to_thread(refuse_early, prepared, policies)
@@ -342,3 +343,65 @@ async def environments_for(
     tree = await asyncio.to_thread(baseline_tree, user_checkout(top), ref)
     installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
     return await prepare_environments(place.home.resolve(), tree, commands, installer, note, first=first)
+
+
+# The verdicts of the gates before an environment is made: scope, protected paths, contract, patch and allowlist need none.
+#: Codes about artifacts, which are stored only when the run begins.
+_OF_STORES = frozenset({"artifact_missing", "artifact_invalid"})
+
+
+class EarlyRefusalError(DeniedError):
+    """The gates refuse this run for any result of its commands; ``report`` is the first refusal."""
+
+    def __init__(self, report: GateReport, allowed: tuple[str, ...] = ()) -> None:
+        lines = "".join(f"\n  {line}" for line in violation_lines(report))
+        super().__init__(f"refused before an environment was made: {report.summary}{lines}", code=report.violations[0].code)
+        self.report = report
+        self._allowed = allowed
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the refusal as the lines of a run."""
+        advice = advice_for(self.reason)
+        ends = ["Nothing landed. The run did not start."]
+        ends += [f"Advice:   {advice}"] if advice and not retry_options(self.report) else []
+        return [*map(stage_text, refusal_stages(self.report, self._allowed)), "", *ends]
+
+
+def refuse_early(prepared: Prepared, policies: Path) -> None:
+    """Check the request and its patch, if it is known, with the gates. Blocks.
+
+    An environment takes minutes and hundreds of MB, which a run that is refused for its paths does not need. The gates' own
+    code decides, with the policies that the run will have. Checks that are not possible here are left to the run. This step
+    refuses early, and permits nothing.
+
+    Raises:
+        EarlyRefusalError: a gate refuses the run.
+        MalformedError: no contract can be made of the request.
+    """
+    # Imported late: only a run whose environment is not made yet needs the gates in this process.
+    from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, read_contract
+
+    attached = dict(prepared.attachments)
+    artifacts = tuple(reference(name, data) for name, data in prepared.attachments)
+    request = with_artifacts(prepared.request, artifacts)
+    patch = attached.get(PATCH) if request.executor is not None and request.executor.kind == "patch" else None
+    location = ChangeLocation(request.repository.url, request.baseline_ref, patch=patch)
+    try:
+        answer = ask_gates(read_contract(request), location, policies=policies, judge_policy=True)
+    except GatewrightError as error:
+        if error.family == "infrastructure" or error.reason in _OF_STORES:
+            return  # The run meets the same error, and reports it with more context.
+        raise
+    report = _first_refusal(answer.reports)
+    if report is not None:
+        raise EarlyRefusalError(report, request.allowed_paths)
+
+
+def _first_refusal(reports: Iterable[GateReport]) -> GateReport | None:
+    """Return the first verdict against the change; a gate that could not judge refuses nothing here."""
+    for report in reports:
+        codes = [violation.code for violation in report.violations]
+        if report.verdict != "PASS" and codes and not any(family_of(c) == "infrastructure" or c in _OF_STORES for c in codes):
+            return report
+    return None

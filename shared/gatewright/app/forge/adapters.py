@@ -1,0 +1,72 @@
+"""The adapters by kind of forge."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+import httpx2
+
+from gatewright.app.forge import gitea, github, gitlab
+from gatewright.app.forge.http import ForgeHttp, HttpLimits
+from gatewright.app.forge.port import Forge, ForgeKind
+from gatewright.errors import ConfigurationError
+from gatewright.version import __version__
+
+
+class _Adapter(NamedTuple):
+    """``page_size``: name of the parameter for the items of a page."""
+
+    make: Callable[[ForgeHttp, str], Forge]
+    request_headers: Callable[[str], dict[str, str]]
+    page_size: str
+
+
+_ADAPTERS: Final[Mapping[ForgeKind, _Adapter]] = {
+    "github": _Adapter(github.GitHubForge, github.request_headers, "per_page"),
+    "gitlab": _Adapter(gitlab.GitLabForge, gitlab.request_headers, "per_page"),
+    "gitea": _Adapter(gitea.GiteaForge, gitea.request_headers, "limit"),
+}
+
+
+@asynccontextmanager
+async def connect_forge(
+    kind: ForgeKind,
+    api: str,
+    project: str,
+    token: str,
+    *,
+    limits: HttpLimits | None = None,
+    now: Callable[[], float] = time.time,
+) -> AsyncIterator[Forge]:
+    """Yield one project on a forge; its connections end with the block.
+
+    Args:
+        kind: kind of the forge.
+        api: base address of its API: ``https://api.github.com``, ``https://HOST/api/v3`` of GitHub Enterprise,
+            ``https://HOST/api/v4`` of GitLab, ``https://HOST/api/v1`` of Gitea and Forgejo.
+        project: full name of the project (``owner/name``, on GitLab also ``group/subgroup/name``).
+        token: an access token of the forge.
+        limits: bounds of each call.
+        now: seconds of the epoch.
+
+    Raises:
+        ConfigurationError: the token has characters that no token has.
+    """
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigurationError(f"the token for {project} is empty, or has blanks or control characters")
+    adapter, bounds = _ADAPTERS[kind], limits or HttpLimits()
+    # No compressed answers: few bytes could unpack to very many. No proxy and no .netrc of the environment.
+    headers = {"User-Agent": f"gatewright/{__version__}", "Accept-Encoding": "identity", **adapter.request_headers(token)}
+    async with httpx2.AsyncClient(
+        base_url=api,
+        headers=headers,
+        timeout=bounds.seconds,
+        verify=ssl.create_default_context(),
+        trust_env=False,
+        follow_redirects=False,
+    ) as client:
+        yield adapter.make(ForgeHttp(client, token, adapter.page_size, bounds, now), project)
