@@ -10,6 +10,7 @@ name to the function that renders the block: add a row there to add a block. `--
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +38,7 @@ from gatewright.policy_files import POLICY_FILES
 from gatewright.telemetry import metric_list as m
 
 ROOT = Path(__file__).resolve().parent.parent
+SCHEMAS = ROOT / "shared" / "schemas"
 ALERTS = ROOT / "deploy" / "monitoring" / "alerts.yml"
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n)(.*?)^(<!-- end generated -->)$", re.MULTILINE | re.DOTALL)
 OPENING = "<!-- generated:"
@@ -384,6 +386,26 @@ def policy_readers() -> str:
 # The command line
 
 
+def fields_of(schema: str, *path: str) -> Callable[[], str]:
+    """Return the provider for the fields of a document's part: ``path`` leads to it by names, through arrays."""
+
+    def fields() -> str:
+        part: dict[str, Any] = json.loads((SCHEMAS / f"{schema}.json").read_text("utf-8"))
+        for name in path:
+            part = part["properties"][name]
+            part = part.get("items", part)
+        rows = ((f"`{name}`", each["description"], _default(each)) for name, each in part["properties"].items())
+        return table(("field", "meaning", "default"), rows)
+
+    return fields
+
+
+def _default(field: dict[str, Any]) -> str:
+    """The default of a field as JSON; empty if it is required, null, or an object, whose fields have their own."""
+    value = field.get("default")
+    return "" if value is None or isinstance(value, dict) else f"`{json.dumps(value)}`"
+
+
 def commands() -> str:
     """One row for each command, by panel; those of a group stand in the place of the group."""
     program: Any = get_command(app)
@@ -446,6 +468,10 @@ PROVIDERS: dict[str, Callable[[], str]] = {
     "bus-permissions": bus_permissions,
     "documents": documents,
     "policy-readers": policy_readers,
+    "forge-fields": fields_of("forges.v1", "forges"),
+    "judge-fields": fields_of("forges.v1", "forges", "judge"),
+    "queue-rule-fields": fields_of("queue_rules.v1", "queues"),
+    "queue-policy-fields": fields_of("queue_rules.v1", "queues", "policy"),
 }
 
 
