@@ -18,8 +18,9 @@ from gatewright.app.forge.gitea import GiteaForge
 from gatewright.app.forge.github import GitHubForge
 from gatewright.app.forge.gitlab import GitLabForge
 from gatewright.app.forge.http import ForgeHttp, HttpLimits
-from gatewright.app.forge.port import Delivery, ForgeKind
+from gatewright.app.forge.port import Delivery
 from gatewright.app.forge.rest import RestForge
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.errors import DeniedError, MalformedError
 from tests.forge.adapters.worlds import KINDS
 from tests.forge.standin.server import SECRET, request_event, signed

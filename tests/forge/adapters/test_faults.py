@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gatewright.app.forge.adapters import connect_forge
-from gatewright.app.forge.port import Check, CheckState, Forge, ForgeKind, ForgeUnavailableError
+from gatewright.app.forge.port import Check, CheckState, Forge, ForgeUnavailableError
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.errors import ConfigurationError, DeniedError, GatewrightError
 from tests.forge.adapters.worlds import FEATURE, KINDS, NOW, RUN_HEAD, world_of
 from tests.forge.standin.faults import Fault

@@ -9,7 +9,8 @@ from typing import Final, get_args
 
 from gatewright.app.forge.adapters import connect_forge
 from gatewright.app.forge.http import HttpLimits
-from gatewright.app.forge.port import Forge, ForgeKind
+from gatewright.app.forge.port import Forge
+from gatewright.contracts.forge_policy import ForgeKind
 from tests.forge.standin.server import Standin
 from tests.forge.standin.state import ForgeState, commit_id
 

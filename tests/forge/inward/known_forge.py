@@ -8,8 +8,8 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
-from gatewright.app.forge.port import ChangeRequest, Check, Comment, Delivery, ForgeKind
-from gatewright.contracts.forge_policy import ForgeEntry, JudgeRule, SecretReference
+from gatewright.app.forge.port import ChangeRequest, Check, Comment, Delivery
+from gatewright.contracts.forge_policy import ForgeEntry, ForgeKind, JudgeRule, SecretReference
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import DeniedError, MalformedError
 

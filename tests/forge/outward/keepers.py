@@ -13,9 +13,8 @@ from gatewright.app.forge.adapters import connect_forge
 from gatewright.app.forge.http import HttpLimits
 from gatewright.app.forge.keeper import ForgeKeeper, JudgeRequests, KeeperSettings
 from gatewright.app.forge.metrics import ForgeMetrics
-from gatewright.app.forge.port import ForgeKind
 from gatewright.clock import SystemClock
-from gatewright.contracts.forge_policy import ForgeEntry
+from gatewright.contracts.forge_policy import ForgeEntry, ForgeKind
 from gatewright.run.history import FollowedRun
 from gatewright.telemetry.logs import make_logger
 from tests.evidence.recorded_runs import COMMIT, GitFacts

@@ -11,7 +11,8 @@ import pytest
 
 from gatewright.app.forge.inward import Ordered
 from gatewright.app.forge.metrics import ForgeMetrics
-from gatewright.app.forge.port import ChangeRequest, ForgeKind, ForgeUnavailableError
+from gatewright.app.forge.port import ChangeRequest, ForgeUnavailableError
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.errors import DeniedError, UnavailableError
 from tests.evidence.recorded_runs import COMMIT, START
 from tests.forge.outward.keepers import SCENARIOS, facts, keeper_of, of_kind

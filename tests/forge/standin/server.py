@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import uvicorn
 
-from gatewright.app.forge.port import ForgeKind
+from gatewright.contracts.forge_policy import ForgeKind
 from tests.forge.standin.app import Face, StandinApp
 from tests.forge.standin.faults import Fault
 from tests.forge.standin.gitea_face import GiteaFace

@@ -12,7 +12,8 @@ import httpx2
 
 from gatewright.app.forge import gitea, github, gitlab
 from gatewright.app.forge.http import ForgeHttp, HttpLimits
-from gatewright.app.forge.port import Forge, ForgeKind
+from gatewright.app.forge.port import Forge
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.errors import ConfigurationError
 from gatewright.version import __version__
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 import msgspec
 
 from gatewright.app.forge.github import GitHubForge
-from gatewright.app.forge.port import ChangeRequest, ForgeKind
+from gatewright.app.forge.port import ChangeRequest
 from gatewright.app.forge.rest import is_hmac_of
+from gatewright.contracts.forge_policy import ForgeKind
 
 
 class _Tree(msgspec.Struct, frozen=True):

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from gatewright.app.forge.port import ChangeRequest, Check, CheckState, Comment, ForgeKind
+from gatewright.app.forge.port import ChangeRequest, Check, CheckState, Comment
 from gatewright.app.forge.rest import Account, RestForge, Subject, is_hmac_of
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.foreign_documents import read_json
 
 _STATES: Final = {state.value: state for state in CheckState}

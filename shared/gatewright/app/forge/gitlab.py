@@ -13,8 +13,9 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from gatewright.app.forge.port import ChangeRequest, Check, CheckState, Comment, ForgeKind, ForgeUnavailableError, RequestState
+from gatewright.app.forge.port import ChangeRequest, Check, CheckState, Comment, ForgeUnavailableError, RequestState
 from gatewright.app.forge.rest import Account, RestForge, Subject
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.contracts.queue_receipt import Blob
 from gatewright.errors import DeniedError
 from gatewright.foreign_documents import read_json

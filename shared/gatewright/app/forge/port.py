@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Literal, Protocol
 
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.errors import UnavailableError
 
-ForgeKind = Literal["github", "gitlab", "gitea"]
 RequestState = Literal["open", "closed", "merged"]
 
 

@@ -10,7 +10,8 @@ from typing import ClassVar, Final, NamedTuple
 import msgspec
 
 from gatewright.app.forge.http import ForgeHttp
-from gatewright.app.forge.port import ChangeRequest, Check, Comment, Delivery, ForgeKind, ForgeUnavailableError
+from gatewright.app.forge.port import ChangeRequest, Check, Comment, Delivery, ForgeUnavailableError
+from gatewright.contracts.forge_policy import ForgeKind
 from gatewright.errors import DeniedError, MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError
 
