@@ -14,8 +14,8 @@ from gatewright.app.feed.follower import BoardFollower
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.forge.adapters import connect_forge
 from gatewright.app.forge.metrics import ForgeMetrics
-from gatewright.app.forge.process import ForgeProcess, receive_hooks
-from gatewright.app.forge.receiver import Hook, Receiver, WaitingRequests
+from gatewright.app.forge.process import ForgeProcess
+from gatewright.app.forge.receiver import Hook, Receiver, serve_webhooks
 from gatewright.app.http_access import listening_socket
 from gatewright.errors import UnavailableError
 from gatewright.telemetry.logs import make_logger
@@ -62,17 +62,16 @@ async def test_a_keeper_outlives_a_forge_that_is_away() -> None:
 
 
 async def test_a_webhook_has_its_request_read_and_a_forged_one_changes_nothing() -> None:
-    judge, waiting = RecordedJudge(), WaitingRequests()
+    judge = RecordedJudge()
     with Standin("github") as forge, listening_socket("127.0.0.1", 0) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/hooks/shop"
         async with (
             connect_forge("github", forge.api, forge.project, forge.token) as port,
             keeper_of(ENTRY, "github", forge.api, forge.token, [], judge=judge) as keeper,
         ):
-            receiver = Receiver({"shop": Hook(port, lambda: forge.secret)}, waiting, time.monotonic)
+            receiver = Receiver({"shop": Hook(port, lambda: forge.secret, keeper.hint)}, time.monotonic)
             run = ForgeRun(key="any", repository="/srv/other").begin()
-            serving = receive_hooks(receiver, listening, waiting, {"shop": keeper})
-            async with task_of(serving), httpx2.AsyncClient(trust_env=False) as sender:
+            async with task_of(serve_webhooks(receiver, listening)), httpx2.AsyncClient(trust_env=False) as sender:
                 headers, body = forge.webhook(7)
                 forged = {**headers, "x-hub-signature-256": "sha256=" + "0" * 64}
                 answers = [await sender.post(address, content=body, headers=sent) for sent in (forged, headers, headers)]

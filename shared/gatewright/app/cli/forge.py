@@ -164,8 +164,8 @@ async def _keep_entries(work: ForgeWork, listening: socket.socket | None) -> Non
     from gatewright.app.cli.session import ledger_readers
     from gatewright.app.feed.link import LedgerLink
     from gatewright.app.forge.metrics import ForgeMetrics
-    from gatewright.app.forge.process import ForgeProcess, receive_hooks
-    from gatewright.app.forge.receiver import Receiver, WaitingRequests
+    from gatewright.app.forge.process import ForgeProcess
+    from gatewright.app.forge.receiver import Receiver, serve_webhooks
     from gatewright.telemetry.logs import make_logger
 
     connect = ledger_readers(work.place)
@@ -181,10 +181,8 @@ async def _keep_entries(work: ForgeWork, listening: socket.socket | None) -> Non
     async with _keepers(work, read_run, metrics, log) as kept:
         receive = None
         if listening is not None:
-            waiting = WaitingRequests()
             hooks = {name: hook for name, (_, hook) in kept.items() if hook is not None}
-            receiver = Receiver(hooks, waiting, time.monotonic)
-            receive = partial(receive_hooks, receiver, listening, waiting, {name: keeper for name, (keeper, _) in kept.items()})
+            receive = partial(serve_webhooks, Receiver(hooks, time.monotonic), listening)
         process = ForgeProcess([keeper for keeper, _ in kept.values()], link, metrics, log, receive)
         common = settings.load()
         await process.run(common.metrics_host, common.metrics_port)
@@ -231,9 +229,9 @@ async def _keepers(
     from gatewright.app.forge.receiver import Hook
     from gatewright.clock import SystemClock
 
-    def hook_of(entry: ForgeEntry, forge: Forge) -> Hook | None:
+    def hook_of(entry: ForgeEntry, forge: Forge, keeper: ForgeKeeper) -> Hook | None:
         secret = entry.webhook_secret
-        return Hook(forge, lambda: read_secret(secret).encode()) if secret is not None else None
+        return Hook(forge, lambda: read_secret(secret).encode(), keeper.hint) if secret is not None else None
 
     settings = KeeperSettings(
         poll=work.chosen.forge_poll_seconds,
@@ -249,7 +247,7 @@ async def _keepers(
             forge = await stack.enter_async_context(connection)
             keeper = ForgeKeeper(entry, forge, read_run, metrics.of(entry.name), settings, SystemClock(), log)
             keeper.judge = work.judge(entry, forge, keeper)
-            kept[entry.name] = keeper, hook_of(entry, forge)
+            kept[entry.name] = keeper, hook_of(entry, forge, keeper)
         yield kept
 
 

@@ -21,15 +21,12 @@ from gatewright.app.forge.reconcile import Reconciled, Reconciler
 from gatewright.clock import Clock
 from gatewright.contracts.forge_policy import ForgeEntry
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError, UnavailableError, VerificationError
+from gatewright.pause import retry_pause
 from gatewright.run.history import FollowedRun
 from gatewright.telemetry.logs import Logger
 from gatewright.view.board import Board
 from gatewright.view.rows import BoardRow, seconds_since
 
-#: Seconds of the first pause after a failure, doubled up to the longest. A forge that names a time is waited for longer.
-_FIRST_PAUSE: Final = 2.0
-_LONGEST_PAUSE: Final = 300.0
-_LONGEST_RETRY_AFTER: Final = 3600.0
 #: Seconds in which further events of the ledger are collected before they are shown.
 _COLLECT: Final = 1.0
 #: Maximum open requests that one poll reads, and of reports that wait.
@@ -127,8 +124,8 @@ class ForgeKeeper:
                 await self.round(follower.board)
                 failures = 0
             except (UnavailableError, ConfigurationError) as error:
-                pause = self._pause(error, failures)
                 failures += 1
+                pause = retry_pause(failures, getattr(error, "retry_after", None))
                 self._log.warning("forge_round_failed", code=error.reason, cause=error.message, retry_seconds=round(pause, 1))
                 await asyncio.sleep(pause)
                 continue
@@ -262,10 +259,6 @@ class ForgeKeeper:
     ) -> None:
         self._log.warning(event, code=error.reason, cause=error.message, run_id=run_id, number=number)
         report.faults.append(f"{run_id or number}: {error.message} [{error.reason}]")
-
-    def _pause(self, error: UnavailableError | ConfigurationError, failures: int) -> float:
-        asked = getattr(error, "retry_after", None) or 0.0
-        return max(min(asked, _LONGEST_RETRY_AFTER), min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures, 10)))
 
     async def _wait(self, follower: BoardFollower, revision: int) -> None:
         """Wait for an event of the ledger, a report about a request, or the next poll."""

@@ -5,48 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
-
-import uvicorn
-from starlette.applications import Starlette
 
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.forge.keeper import ForgeKeeper
 from gatewright.app.forge.metrics import ForgeMetrics
-from gatewright.app.forge.receiver import Receiver, WaitingRequests
 from gatewright.bus.ledger_replay import end_readings
 from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
 from gatewright.telemetry.logs import Logger
 
 #: Seconds after which tasks are cancelled again.
 _ENDING = 5.0
-
-
-class _HookServer(uvicorn.Server):
-    """Leaves signals to the process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def receive_hooks(
-    receiver: Receiver, listening: socket.socket, waiting: WaitingRequests, keepers: Mapping[str, ForgeKeeper]
-) -> None:
-    """Serve webhooks at ``listening``, and pass each reported change request to the keeper of its entry; until cancelled."""
-    app = Starlette(routes=receiver.routes())
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, limit_concurrency=500)
-
-    async def pass_on() -> None:
-        while True:
-            name, number = await waiting.take()
-            keepers[name].hint(number)
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(pass_on())
-        group.create_task(_HookServer(config).serve(sockets=[listening]))
 
 
 class ForgeProcess:

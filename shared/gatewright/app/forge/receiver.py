@@ -7,17 +7,21 @@ task of a proxy.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import socket
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import uvicorn
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.forge.port import Delivery, Forge
+from gatewright.app.forge.port import Forge
 from gatewright.app.http_access import AskingRate, read_body
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError
 
@@ -28,43 +32,23 @@ BURST: Final = 200.0
 EACH_SECOND: Final = 20.0
 #: Seconds that a body may take to arrive.
 _BODY_SECONDS: Final = 10.0
+_MOST_CONNECTIONS: Final = 100
 #: Seconds and maximum number of remembered deliveries.
 _REMEMBERED_SECONDS: Final = 86_400.0
 _MOST_REMEMBERED: Final = 10_000
-#: Maximum number of change requests that wait; what exceeds it is found by the poll.
-_MOST_WAITING: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One entry of ``forges.json`` with a webhook. ``secret`` reads the shared secret; it may raise ConfigurationError."""
+    """One entry of ``forges.json`` with a webhook.
+
+    ``secret`` reads the shared secret; it may raise ConfigurationError. ``hint`` has a change request read soon, and returns
+    immediately (``ForgeKeeper.hint``).
+    """
 
     forge: Forge
     secret: Callable[[], bytes]
-
-
-@dataclass(slots=True)
-class WaitingRequests:
-    """Change requests to read again, each once, in the order of their first delivery. For one event loop."""
-
-    most: int = _MOST_WAITING
-    _waiting: OrderedDict[tuple[str, int], None] = field(default_factory=OrderedDict)
-    _some: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def add(self, entry: str, number: int) -> bool:
-        """Add a change request of an entry, unless it waits already; return False if too many wait."""
-        if (entry, number) not in self._waiting and len(self._waiting) >= self.most:
-            return False
-        self._waiting[entry, number] = None
-        self._some.set()
-        return True
-
-    async def take(self) -> tuple[str, int]:
-        """Return entry and number of the next change request; wait for one."""
-        while not self._waiting:
-            self._some.clear()
-            await self._some.wait()
-        return self._waiting.popitem(last=False)[0]
+    hint: Callable[[int], None]
 
 
 @dataclass(slots=True)
@@ -92,9 +76,8 @@ class SeenDeliveries:
 class Receiver:
     """The path ``POST /hooks/{entry}``. ``hooks``: by name of the entry. ``clock``: monotonic seconds."""
 
-    def __init__(self, hooks: Mapping[str, Hook], waiting: WaitingRequests, clock: Callable[[], float]) -> None:
+    def __init__(self, hooks: Mapping[str, Hook], clock: Callable[[], float]) -> None:
         self._hooks = hooks
-        self._waiting = waiting
         self._seen = SeenDeliveries(clock)
         self._rate = AskingRate(clock, BURST, EACH_SECOND)
 
@@ -129,15 +112,37 @@ class Receiver:
             return _answer(400, "not a webhook of this forge")
         except ConfigurationError:
             return _answer(503, "the secret cannot be read", 60)
-        return self._accept(entry, delivery)
-
-    def _accept(self, entry: str, delivery: Delivery) -> Response:
-        if delivery.number is None or self._seen.knows(entry, delivery.delivery_id):  # 5
-            return _answer(202, "accepted")
-        if not self._waiting.add(entry, delivery.number):
-            return _answer(503, "too many change requests wait", 60)
-        self._seen.remember(entry, delivery.delivery_id)
+        if delivery.number is not None and not self._seen.knows(entry, delivery.delivery_id):  # 5
+            self._seen.remember(entry, delivery.delivery_id)
+            hook.hint(delivery.number)
         return _answer(202, "accepted")
+
+
+class _WebhookServer(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the process."""
+        yield
+
+
+async def serve_webhooks(receiver: Receiver, listening: socket.socket) -> None:
+    """Serve ``receiver`` at ``listening`` until cancelled. It has no TLS: that is the task of a proxy."""
+    config = uvicorn.Config(
+        Starlette(routes=receiver.routes()),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        limit_concurrency=_MOST_CONNECTIONS,
+    )
+    server = _WebhookServer(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def _name(entry: str, delivery_id: str) -> bytes:
