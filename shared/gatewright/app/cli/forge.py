@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from gatewright.app.cli.context import CommandContext
     from gatewright.app.cli.settings import ForgeSettings
+    from gatewright.app.forge.inward import Ordered, Skipped
     from gatewright.app.forge.keeper import ForgeKeeper, JudgeRequests, ReadRun, RoundReport
     from gatewright.app.forge.metrics import ForgeMetrics
     from gatewright.app.forge.port import Forge
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
     from gatewright.run.history import FollowedRun
     from gatewright.telemetry.logs import Logger
 
+_CALL_WORDS: Final = {
+    "OpenRequest": "opened the request",
+    "WriteComment": "wrote the comment",
+    "SetCheck": "set the check",
+    "MergeRequest": "merged the request",
+    "CloseRequest": "closed the request",
+}
 #: The publisher whose runs judge change requests.
 FORGE_PUBLISHER = "forge"
 
@@ -278,10 +286,20 @@ def _report_lines(report: RoundReport) -> list[str]:
     """Format what one round did."""
     lines = []
     for done in report.runs:
-        made = ", ".join(type(call).__name__ for call in done.calls) or "nothing to do"
+        made = ", ".join(_CALL_WORDS[type(call).__name__] for call in done.calls) or "nothing to do"
         where = f" (request {done.number})" if done.number is not None else ""
         lines.append(f"{done.run_id}{where}: {made}")
         lines += [f"alarm: {done.alarm}"] if done.alarm else []
-    lines += [f"request {each.number}: {type(each).__name__}" for each in report.requests]
+    lines += [_judged_line(each) for each in report.requests]
     lines += report.faults
     return lines or ["nothing to do"]
+
+
+def _judged_line(outcome: Ordered | Skipped) -> str:
+    from gatewright.app.forge.inward import Ordered
+
+    if isinstance(outcome, Ordered):
+        return (
+            f"request {outcome.number}: {outcome.run_id} {'judges' if outcome.repeated else 'now judges'} {outcome.head[:12]}"
+        )
+    return f"request {outcome.number}: {outcome.message}"

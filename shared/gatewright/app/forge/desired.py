@@ -24,7 +24,7 @@ from gatewright.rules.people.delegations import holders
 from gatewright.rules.reports.tests import passed
 from gatewright.run.history import FollowedRun
 from gatewright.run.state import Run
-from gatewright.view.rows import BoardRow, judged_branch
+from gatewright.view.rows import BoardRow, change_size, judged_branch
 from gatewright.view.safe_text import fit
 
 _HEADS: Final = "refs/heads/"
@@ -270,8 +270,8 @@ def _change_lines(past: FollowedRun, entry: ForgeEntry) -> Iterator[str]:
     if judged is not None:
         yield f"- Judged head: {span(judged.head)}"
     if run.candidate is not None:
-        lines = f"{run.candidate.changed_lines:,} lines"
-        yield f"- Change: {run.candidate.changed_files:,} files, {lines}, tree {span(run.candidate.tree)}"
+        size = change_size(run.candidate.changed_files, run.candidate.changed_lines)
+        yield f"- Change: {size}, tree {span(run.candidate.tree)}"
     yield from _gate_lines(past.decisive)
     yield from _test_lines(run.tests)
     if run.landed is not None and run.landed.ref:
@@ -287,7 +287,7 @@ def _gate_lines(reports: Iterable[GateReport]) -> Iterator[str]:
     refused = [each for each in found if each.verdict != "PASS"]
     if found:
         names = ", ".join(dict.fromkeys(each.gate for each in found if each.verdict == "PASS"))
-        yield f"- Gates: {len(found) - len(refused)} verdicts passed{f' ({names})' if names else ''}, {len(refused)} refused"
+        yield f"- Gates passed: {names or 'none'}"
     for each in refused[:_MOST_NAMED]:
         yield f"  - {each.gate} refused: {span(each.code)} {span(each.summary)}"
 
