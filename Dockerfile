@@ -41,7 +41,7 @@ RUN groupadd --gid "${UID}" gatewright \
         /etc/gatewright/identity /repositories /environments /prompts /agents /srv/identities /srv/share \
         /srv/gatekeeper /srv/gatekeeper/keys /srv/gatekeeper/keys/trusted \
         /srv/nats-1 /srv/nats-2 /srv/nats-3 /srv/data-1 /srv/data-2 /srv/data-3 \
-    && for identity in gatekeeper pm techlead worker reviewer testrunner publisher watcher operator provisioner console retention; do \
+    && for identity in gatekeeper pm techlead worker reviewer testrunner publisher watcher operator provisioner console retention forge; do \
         install --directory --owner="${UID}" --group="${UID}" --mode=0700 "/srv/share/$identity"; done
 
 COPY --from=build /opt/gatewright /opt/gatewright

@@ -32,8 +32,10 @@ _FOREIGN = frozenset({"ScaledObject", "PodMonitor", "PrometheusRule"})
 _SANDBOXED = frozenset({"worker", "testrunner"})
 #: What the live page looks with, brings decisions with and submits with.
 _CONSOLE_IDENTITIES = ("watcher", "observer", "approver", "publisher")
-#: Of pods that have not one: what lets runs leave the ledger has two, what deletes branches none.
-_NUMBERS_OF_IDENTITIES: Mapping[str, int] = {"retention": 2, "branches": 0}
+#: Of pods that do not have one: retention writes the ledger and takes from it, forge looks and submits, branches has no bus.
+_NUMBERS_OF_IDENTITIES: Mapping[str, int] = {"retention": 2, "forge": 2, "branches": 0}
+#: The port of webhooks.
+_WEBHOOKS = 8792
 
 #: Values that must render, by what they are for.
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -106,6 +108,28 @@ CASES: Mapping[str, Mapping[str, Any]] = {
             "readOnly": True,
         }
     },
+    "forges that are polled": {
+        "identities": {"publishers": ["forge"]},
+        "policies": {"configMap": "policies"},
+        "forge": {
+            "enabled": True,
+            "extraEnv": [{"name": "FORGE_TOKEN", "valueFrom": {"secretKeyRef": {"name": "forges", "key": "token"}}}],
+        },
+        "networkPolicies": {"monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+    },
+    "forges that send webhooks, by another publisher": {
+        "nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"},
+        "identities": {"create": False, "operatorMode": True, "publishers": ["requests"]},
+        "policies": {"configMap": "policies"},
+        "forge": {
+            "enabled": True,
+            "publisher": "requests",
+            "webhooks": True,
+            "extraVolumes": [{"name": "credentials", "secret": {"secretName": "forges", "defaultMode": 0o440}}],
+            "extraVolumeMounts": [{"name": "credentials", "mountPath": "/run/credentials", "readOnly": True}],
+        },
+        "networkPolicies": {"forge": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
+    },
     "a test that lands": {"test": {"repository": "https://git.example/team/project.git", "command": "python -m unittest"}},
     "expiry": {
         "retention": {"enabled": True, "hours": 6, "extraEnv": [{"name": "STORE_KEY", "value": "x"}]},
@@ -140,6 +164,8 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     },
     "everything in one corner of the cluster": {
         "scheduling": SCHEDULING,
+        "identities": {"publishers": ["forge"]},
+        "forge": {"enabled": True, "webhooks": True},
         "console": {"enabled": True, "hostName": "board.example", "tokens": {"secret": "board"}},
         "retention": {
             "enabled": True,
@@ -218,6 +244,14 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
             "tokens": {"secret": "board"},
             "signAgent": "http://evil.example:8791",
         }
+    },
+    "forges without a policy": {"identities": {"publishers": ["forge"]}, "forge": {"enabled": True}},
+    "forges by a publisher that does not exist": {"policies": {"configMap": "policies"}, "forge": {"enabled": True}},
+    "sources of webhooks that nothing receives": {
+        "identities": {"publishers": ["forge"]},
+        "policies": {"configMap": "policies"},
+        "forge": {"enabled": True},
+        "networkPolicies": {"forge": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     },
     "a word that is unknown": {"networkPolicy": {"enabled": True}},
 }
@@ -352,6 +386,29 @@ def faults_of_networks(documents: list[dict[str, Any]]) -> Iterator[str]:
             yield f"branches: is let out by {len(own)} policies, to {sorted(ports)}"
 
 
+def faults_of_forge(documents: list[dict[str, Any]]) -> Iterator[str]:
+    """What shows runs on forges looks and submits, reaches forges, and is reached by webhooks and monitoring alone."""
+    for component, template in pod_templates(documents):
+        if component != "forge":
+            continue
+        pod = template["spec"]
+        names = (volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume)
+        kinds = {name.partition("-identity-")[2].partition("-")[0] for name in names if "-identity-" in name}
+        if kinds != {"watcher", "publisher"}:
+            yield f"forge: identities {sorted(kinds)}"
+        container = pod["containers"][0]
+        receives = any(word.startswith("--http=") for word in container["args"])
+        own = [each for each in documents if each["metadata"]["name"].endswith("-forge")]
+        if receives is not any(each["kind"] == "Service" for each in own):
+            yield "forge: a Service and no webhooks, or webhooks and no Service"
+        policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+        found = [policy for policy in policies if selects(policy["podSelector"], template["metadata"]["labels"])]
+        into = {port["port"] for policy in found for rule in policy.get("ingress", ()) for port in rule["ports"]}
+        out = {port["port"] for policy in found for rule in policy.get("egress", ()) for port in rule["ports"]}
+        if not into <= ({9464, _WEBHOOKS} if receives else {9464}) or (found and not {443, 4222} <= out):
+            yield f"forge: is let in at {sorted(into)}, and out to {sorted(out)}"
+
+
 def faults_of_versions(documents: list[dict[str, Any]], looked_at: set[str]) -> Iterator[str]:
     """``looked_at``: objects, as text, that another case had too."""
     for each in documents:
@@ -372,7 +429,10 @@ def main() -> int:
     for case, values in CASES.items():
         documents = rendered(values, "delivery" if "another name" in case else "gatewright")
         versions = partial(faults_of_versions, looked_at=looked_at)
-        checks = (faults_of_walls, faults_of_names, faults_of_scaling, faults_of_networks, faults_of_operations, versions)
+        checks = (
+            *(faults_of_walls, faults_of_names, faults_of_scaling, faults_of_networks, faults_of_forge),
+            *(faults_of_operations, versions),
+        )
         faults += [f"{case}: {fault}" for check in checks for fault in check(documents)]
         faults += [f"{case}: the notes: {fault}" for fault in faults_of_notes(rendered_notes(values))]
         if "scheduling" in values:

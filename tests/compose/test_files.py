@@ -95,7 +95,7 @@ def test_every_service_mounts_its_own_identity_alone_and_none_can_be_written() -
             continue
         identities = [each for each in service["volumes"] if isinstance(each, str) and each.startswith("identit")]
         owner = {"cli": "operator", "topology": "provisioner"}.get(name, name)
-        owners = {*SERVICES, "cli", "topology", "console", "retention"}
+        owners = {*SERVICES, "cli", "topology", "console", "retention", "forge"}
         expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in owners else []
         assert identities == expected, name
 
@@ -146,6 +146,17 @@ def test_branches_expire_in_a_container_without_an_identity_that_reaches_no_bus_
     assert not [name for name in branches["environment"] if "NATS" in name]
     assert {each.split(":")[0] for each in branches["volumes"] if not each.endswith(":ro")} == {"branches-state"}
     assert "credentials" not in json.dumps(read(BASE)["services"]["retention"])
+
+
+def test_the_process_of_forges_looks_and_submits_and_writes_to_no_repository_or_bundle() -> None:
+    forge = read(BASE)["services"]["forge"]
+    assert forge["profiles"] == ["forge"]
+    assert forge["command"][:2] == ["gatewright", "forge"]
+    seeds = re.findall(r"[a-z-]+\.nk", json.dumps(forge))
+    assert set(seeds) == {"watcher.nk", "publisher-forge.nk"}
+    assert "--behind-proxy" in forge["command"]
+    assert {each.split(":")[0] for each in forge["volumes"] if not each.endswith(":ro")} == {"forge-state"}
+    assert not {"bundles", "trusted-keys"} & {each.split(":")[0] for each in forge["volumes"]}
 
 
 def test_each_identity_that_is_handed_out_has_a_folder_in_the_image() -> None:
