@@ -134,7 +134,7 @@ def test_a_request_ends_when_the_gatekeeper_has_landed_it_on_the_target() -> Non
 
 def test_the_comment_names_verdict_gates_tests_and_bundle() -> None:
     comment = wanted(judged().succeed()).comment
-    for words in ("passed", "Gates:", "Tests: PASS, 2 of 2", f"`sha256:{'f' * 64}`", f"`{HEAD}`", "gatewright verify"):
+    for words in ("passed", "Gates passed:", "Tests: PASS, 2 of 2", f"`sha256:{'f' * 64}`", f"`{HEAD}`", "gatewright verify"):
         assert words in comment
 
 

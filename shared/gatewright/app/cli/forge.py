@@ -299,7 +299,6 @@ def _judged_line(outcome: Ordered | Skipped) -> str:
     from gatewright.app.forge.inward import Ordered
 
     if isinstance(outcome, Ordered):
-        return (
-            f"request {outcome.number}: {outcome.run_id} {'judges' if outcome.repeated else 'now judges'} {outcome.head[:12]}"
-        )
+        verb = "judges" if outcome.repeated else "now judges"
+        return f"request {outcome.number}: {outcome.run_id} {verb} {outcome.head[:12]}"
     return f"request {outcome.number}: {outcome.message}"

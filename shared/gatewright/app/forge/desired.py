@@ -24,8 +24,9 @@ from gatewright.rules.people.delegations import holders
 from gatewright.rules.reports.tests import passed
 from gatewright.run.history import FollowedRun
 from gatewright.run.state import Run
-from gatewright.view.rows import BoardRow, change_size, judged_branch
+from gatewright.view.rows import BoardRow, judged_branch
 from gatewright.view.safe_text import fit
+from gatewright.work_documents.request_summary import change_size
 
 _HEADS: Final = "refs/heads/"
 _MOST_SUMMARY: Final = 140
