@@ -131,6 +131,7 @@ class ForgeWork:
         """
         if entry.judge is None:
             return None
+        from gatewright.app.cli import settings
         from gatewright.app.cli.hosts.access import HostAccess
         from gatewright.app.forge.inward import Inward
         from gatewright.git.access.credentials import RepositoryAccess
@@ -144,7 +145,8 @@ class ForgeWork:
             place = replace(place, bus=replace(place.bus, seed=self.seed))
         access = HostAccess(place, publisher=self.publisher, requested_by="forge")
         # With the access of a role that reads: this process never pushes.
-        mirrors = Mirrors(place.home / "forge" / "mirrors", access=RepositoryAccess.load(self.chosen.policies, "pm"))
+        folder, reading = place.home / "forge" / "mirrors", RepositoryAccess.load(self.chosen.policies, "pm")
+        mirrors = Mirrors(folder, access=reading, most=settings.load().mirror_bytes)
         orders = PublisherOrders(access.client)
         return Inward(entry, entry.judge, forge, mirrors, orders, lambda: keeper.judged, self.publisher)
 
