@@ -197,7 +197,7 @@ def complete(here: Path, typed: str) -> list[str]:
 def test_the_shell_completes_commands_options_and_run_ids(tmp_path: Path) -> None:
     for run_id in ("run-0123456789abcdef0123", "run-1123456789abcdef0123"):
         (tmp_path / ".gatewright" / "runs" / run_id).mkdir(parents=True)
-    assert complete(tmp_path, "gatewright ver") == ["verify"]
+    assert complete(tmp_path, "gatewright ver") == ["verify", "verify-commit"]
     assert "--allow-tests" in complete(tmp_path, "gatewright run --allow-")
     assert complete(tmp_path, "gatewright verify run-0") == ["run-0123456789abcdef0123"]
     assert len(complete(tmp_path, "gatewright hold ")) == 2

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gatewright.contracts.queue_receipt import Blob, GitObject, QueueReceipt
-from gatewright.git.refs import object_id
+from gatewright.git.refs import object_id, write_tree
 from gatewright.queue.receipt import missing_objects
-from gatewright.queue.witness import write_tree
 
 DIGITS = 40
 

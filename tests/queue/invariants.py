@@ -144,6 +144,7 @@ USE_QUEUES = frozenset(
         "services/gatekeeper/intake/merge_queries.py",
         "services/gatekeeper/intake/result_consumer.py",
         "services/gatekeeper/run_metrics.py",
+        "services/testrunner/handler.py",
         "shared/gatewright/app/retention/references.py",
         "shared/gatewright/evidence/verification/consistency/queue_receipt.py",
         "shared/gatewright/rules/merge_actions.py",

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatewright.contracts.queue_receipt import Blob, Change, GitObject
+from gatewright.git.refs import write_tree
 from gatewright.queue.composition import folders_of
-from gatewright.queue.witness import MissingObjectError, Witness, WitnessError, parse_commit, parse_tree, write_tree
+from gatewright.queue.witness import MissingObjectError, Witness, WitnessError, parse_commit, parse_tree
 
 #: Names that git sorts differently as folders, and names that need more than ASCII.
 NAMES = st.sampled_from(["a", "a.b", "a0", "a-", "b", "ab", "\N{LATIN SMALL LETTER E WITH ACUTE}", "x y"])

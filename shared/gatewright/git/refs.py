@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
+from gatewright.contracts.queue_receipt import Blob
 from gatewright.errors import MalformedError
+from gatewright.git.modes import DIRECTORY
 
 #: The branches of runs without a target of their own.
 RUN_BRANCHES = "refs/heads/gatewright/"
@@ -55,6 +58,12 @@ def object_id(kind: str, data: bytes, digits: int) -> str:
     """Return the id of a ``blob``, ``tree`` or ``commit`` with this content: 40 hex digits (SHA-1) or 64 (SHA-256)."""
     raw = b"%s %d\0%s" % (kind.encode(), len(data), data)
     return hashlib.sha256(raw).hexdigest() if digits == 64 else hashlib.sha1(raw, usedforsecurity=False).hexdigest()
+
+
+def write_tree(entries: Mapping[bytes, Blob]) -> bytes:
+    """Return a tree object; git sorts a folder as if its name ended with a slash."""
+    ordered = sorted(entries.items(), key=lambda item: item[0] + b"/" * (item[1].mode == DIRECTORY))
+    return b"".join(b"%s %s\0%s" % (each.mode.encode(), name, bytes.fromhex(each.object_id)) for name, each in ordered)
 
 
 def check_ref(text: str) -> str:

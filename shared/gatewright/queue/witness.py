@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from gatewright.contracts.queue_receipt import Blob, Change, GitObject
 from gatewright.errors import MalformedError
 from gatewright.git.modes import DIRECTORY, ENTRIES, canonical
-from gatewright.git.refs import object_id
+from gatewright.git.refs import object_id, write_tree
 from gatewright.queue.composition import Conflict, compose
 
 #: Maximum number of names in a path, which bounds the recursion.
@@ -62,12 +62,6 @@ def parse_tree(data: bytes, digits: int) -> dict[bytes, Blob]:
         except ValueError as error:
             raise WitnessError(f"a git tree has an entry with an unknown mode: {error}") from error
     return entries
-
-
-def write_tree(entries: Mapping[bytes, Blob]) -> bytes:
-    """Return a tree object; git sorts a folder as if its name ended with a slash."""
-    ordered = sorted(entries.items(), key=lambda item: item[0] + b"/" * (item[1].mode == DIRECTORY))
-    return b"".join(b"%s %s\0%s" % (each.mode.encode(), name, bytes.fromhex(each.object_id)) for name, each in ordered)
 
 
 def parse_commit(data: bytes) -> Commit:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gatewright.contracts.queue_receipt import Blob
-from gatewright.git.refs import object_id
-from gatewright.queue.witness import write_tree
+from gatewright.git.refs import object_id, write_tree
 
 Level = Literal["read", "write", "admin"]
 #: A file of every tree that nothing else is known of.

@@ -20,8 +20,7 @@ from gatewright.contracts.queue_receipt import Blob
 from gatewright.errors import DeniedError
 from gatewright.foreign_documents import read_json
 from gatewright.git.modes import canonical
-from gatewright.git.refs import object_id
-from gatewright.queue.witness import write_tree
+from gatewright.git.refs import object_id, write_tree
 
 #: Access level of a developer, the lowest that may push.
 _DEVELOPER: Final = 30
