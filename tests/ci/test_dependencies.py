@@ -19,6 +19,7 @@ PROCESSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "shared/gatewright/app/cli/hosts": (("cli", "hosts"),),
     "shared/gatewright/app/cli/people/agent_server.py": (("cli", "console"),),
     "shared/gatewright/app/console": (("cli", "console"),),
+    "shared/gatewright/app/forge": (("cli", "console"),),
     "shared/gatewright/app/top": (("cli", "top"),),
     "shared/gatewright/app": (("cli",),),
     "shared/gatewright/evidence/store/s3.py": (("stores",),),
