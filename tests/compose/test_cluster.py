@@ -76,7 +76,6 @@ def test_every_stream_lies_on_all_three_servers(cluster: Deployment) -> None:
         assert len(stream["cluster"].get("replicas", ())) == 2, name
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("deed", [kill, pause, disconnect])
 def test_no_accepted_run_is_lost_when_the_leader_goes(deed: Deed, cluster: Deployment) -> None:
     names = [f"{deed.__name__}-{number}" for number in range(6)]
