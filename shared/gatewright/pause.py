@@ -20,6 +20,15 @@ def retry_pause(failures: int, retry_after: float | None = None) -> float:
     return max(doubled, min(retry_after or 0.0, _LONGEST_RETRY_AFTER))
 
 
+def retry_after_seconds(header: str | None) -> float | None:
+    """Return the seconds of a ``Retry-After``; None for a date, and without one."""
+    try:
+        seconds = float(header or "")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 1e6 else None
+
+
 async def pause_unless(stop: asyncio.Event, seconds: float) -> None:
     """Wait ``seconds``, or until ``stop`` is set."""
     with suppress(TimeoutError):

@@ -59,3 +59,9 @@ class Order(Document, kw_only=True):
     """The landed run whose change this order takes back: the change is the inverse of its commit."""
     ordered_by: OrderedBy = ()
     """The person who ordered the run, a claim of the publisher; empty: unknown. This person may not approve the run."""
+
+    @property
+    def change_request(self) -> SourceBranch | None:
+        """Return the head of a change request that the run judges, which the integrated gate compares; None without one."""
+        source = self.source_branch
+        return source if source is not None and source.ref is not None else None

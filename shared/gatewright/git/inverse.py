@@ -9,8 +9,8 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror import Mirror
 
 #: Maximum paths that are examined for conflicts, and maximum commits that are named for each.
-MOST_PATHS: Final = 20
-MOST_COMMITS: Final = 3
+_MOST_PATHS: Final = 20
+_MOST_COMMITS: Final = 3
 
 
 async def inverse_of(mirror: Mirror, commit: str) -> tuple[bytes, tuple[TreeChange, ...]]:
@@ -50,10 +50,10 @@ async def conflicts(mirror: Mirror, commit: str, tip: str) -> tuple[tuple[bytes,
     since = {change.path for change in await mirror.changes(commit, tip)}
     changed = [change for change in (await inverse_of(mirror, commit))[1] if change.path in since]
     found = []
-    for change in changed[:MOST_PATHS]:
+    for change in changed[:_MOST_PATHS]:
         alone = await mirror.diff(landed, await mirror.with_objects(landed, (change,)))
         try:
             await mirror.apply(tip, alone)
         except PatchError:
-            found.append((change.path, await mirror.commits_on(change.path, commit, tip, MOST_COMMITS)))
+            found.append((change.path, await mirror.commits_on(change.path, commit, tip, _MOST_COMMITS)))
     return tuple(found)

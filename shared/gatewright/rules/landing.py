@@ -34,9 +34,9 @@ def commit_message(run: Run, contract: TaskContract) -> str:
     makes the same commit.
     """
     seq, head = (run.seq, run.head) if run.queued is None else (run.queued.seq, run.queued.head)
-    source = contract.source_branch
+    source, reverts = contract.source_branch, contract.reverts
     # The reason for a revert is a paragraph of its own, and so is the text of a change request.
-    titled = contract.reverts is not None or (source is not None and source.ref is not None)
+    titled = reverts is not None or contract.change_request is not None
     title = contract.inputs.spec.partition("\n\n")[0] if titled else contract.inputs.spec
     words = "".join(char if char.isprintable() else " " for char in title)
     subject = " ".join(words.split())[:72].rstrip() or run.run_id
@@ -48,5 +48,5 @@ def commit_message(run: Run, contract: TaskContract) -> str:
         f"Gatewright-Event-Chain: {seq}:{head}\n"
         + "".join(f"Gatewright-Requirement: {requirement}\n" for requirement in dict.fromkeys(contract.requirement_ids))
         + (f"Gatewright-Source: {source.head}\n" if source is not None else "")
-        + (f"Gatewright-Reverts: {contract.reverts.run_id}\n" if contract.reverts is not None else "")
+        + (f"Gatewright-Reverts: {reverts.run_id}\n" if reverts is not None else "")
     )

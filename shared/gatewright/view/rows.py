@@ -206,8 +206,7 @@ def stage_of(run: Run) -> RunStage:
 def judged_branch(run: Run) -> SourceBranch | None:
     """Return the head of the change request that the run judges, which the integrated gate compares; None without one."""
     ordered = run.contract or run.request
-    source = ordered.source_branch if ordered is not None else None
-    return source if source is not None and source.ref is not None else None
+    return ordered.change_request if ordered is not None else None
 
 
 def seconds_since(moment: str, now: datetime) -> float:

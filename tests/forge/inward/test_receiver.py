@@ -12,7 +12,8 @@ from starlette.applications import Starlette
 
 from gatewright.app.forge import receiver
 from gatewright.app.forge.inward import Ordered
-from gatewright.app.forge.receiver import BURST, MOST_BYTES, Hook, Receiver, SeenDeliveries, serve_webhooks
+from gatewright.app.forge.receiver import BURST, Hook, Receiver, SeenDeliveries, serve_webhooks
+from gatewright.app.forge.rest import MOST_DELIVERY_BYTES
 from gatewright.app.http_access import listening_socket
 from gatewright.errors import ConfigurationError
 from tests.forge.inward.conftest import JudgedProject
@@ -83,7 +84,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_complete(served:
 
     answer = await served.client.post(PATH, content=body())
     assert answer.status_code == 413
-    assert sent <= MOST_BYTES + (2 << 20)
+    assert sent <= MOST_DELIVERY_BYTES + (2 << 20)
 
 
 async def test_a_body_that_does_not_arrive_is_given_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,6 +239,8 @@ async def _judge_revert(context: ChangeContext, tree: str, run: Run) -> None:
     try:
         fault = await revert_fault(context.mirror, reverted.run_id, reverted.commit, baseline, tree)
     except GitError as error:
+        if error.reason != "ref_not_found":
+            raise
         fault = f"the repository does not have commit {reverted.commit}: {error.message}"
     if fault:
         context.report.violate("revert_differs", REVERT_RULE, fault)
@@ -249,8 +251,8 @@ async def _judge_source(context: ChangeContext, tree: str, run: Run) -> None:
 
     A check of the coding host would name the request's head, so that another change must not pass in its name.
     """
-    source = context.contract.source_branch
-    if source is None or source.ref is None:
+    source = context.contract.change_request
+    if source is None:
         return
     report, mirror = context.report, context.mirror
     report.checked(SOURCE_RULE, f"{source.ref} {source.head}")

@@ -22,11 +22,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from gatewright.app.forge.port import Forge
+from gatewright.app.forge.rest import MOST_DELIVERY_BYTES
 from gatewright.app.http_access import AskingRate, read_body
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError
 
-#: Largest body in bytes. GitHub sends up to 25 MB about pushes; those about change requests are far smaller.
-MOST_BYTES: Final = 4 << 20
 #: Deliveries at once, and sustained deliveries per second, of one address.
 BURST: Final = 200.0
 EACH_SECOND: Final = 20.0
@@ -99,7 +98,7 @@ class Receiver:
             return _answer(404, "no such webhook")
         try:
             async with asyncio.timeout(_BODY_SECONDS):
-                body = await read_body(request, MOST_BYTES)  # 3
+                body = await read_body(request, MOST_DELIVERY_BYTES)  # 3
         except MalformedError:
             return _answer(413, "too large")
         except TimeoutError:

@@ -111,8 +111,8 @@ async def _check_revert(reading: Reading, run: Run, mirror: Mirror, step: int, c
 
 async def _check_source(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
     """Compare with the head of the change request; its ref may have moved since."""
-    source = run.contract.source_branch if run.contract is not None else None
-    if source is None or source.ref is None:
+    source = run.contract.change_request if run.contract is not None else None
+    if source is None:
         return
     try:
         fault = await source_fault(mirror, source, run.accepted.baseline_commit, candidate)

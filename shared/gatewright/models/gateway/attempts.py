@@ -22,6 +22,7 @@ from gatewright.models.gateway.upstream import Upstream, UpstreamReply, Upstream
 from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider
 from gatewright.models.records import SentBodies
 from gatewright.models.transfers import TransferGuard, endpoint_of_provider
+from gatewright.pause import retry_after_seconds
 
 #: Statuses that pass by themselves.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -210,7 +211,7 @@ class Attempts:
                     if _usable(reply):
                         await pass_on(Obtained(model, provider, reply, dropped))
                         return
-                    wait = _seconds(reply.retry_after)
+                    wait = retry_after_seconds(reply.retry_after)
                     await self._unusable(reply, provider, model, tries, wait)
             except BrokenReplyError as error:
                 tries.add(provider, model, error.message)
@@ -270,12 +271,3 @@ async def _name_of_error(reply: UpstreamReply) -> str:
             while not reply.encoded and len(body) < _ERROR_BYTES and (piece := await reply.content.read(_ERROR_BYTES)):
                 body += piece
     return error_name(body)
-
-
-def _seconds(text: str | None) -> float | None:
-    """Return the seconds of a ``Retry-After``; None for a date."""
-    try:
-        seconds = float(text or "")
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < 1e6 else None

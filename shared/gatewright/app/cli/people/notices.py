@@ -77,13 +77,13 @@ class Notifier:
         self.told.setdefault(way, set()).update(_told_of(each) for each in found)
 
     def tell(self, found: Sequence[ApprovalStanding]) -> bool:
-        """Send new requests to command and webhook, if it is due; return whether both succeeded."""
+        """Send new requests to command and webhook, if it is due; return whether no call failed."""
         import msgspec
 
         delivered = True
         for way, send in (("command", self._run), ("webhook", self._post)):
             new = self.new(way, found) if getattr(self, way) else []
-            if not new:
+            if not new or (way == "webhook" and self.clock() < self.due):
                 continue
             if send(msgspec.json.encode(digest(new), order="deterministic")):
                 self.given(way, new)
@@ -107,8 +107,6 @@ class Notifier:
     def _post(self, data: bytes) -> bool:
         from gatewright.pause import retry_pause
 
-        if self.clock() < self.due:
-            return False
         delivered, retry_after = self._call_webhook(data)
         self.failures = 0 if delivered else self.failures + 1
         self.due = 0.0 if delivered else self.clock() + retry_pause(self.failures, retry_after)
@@ -124,6 +122,8 @@ class Notifier:
         from http.client import HTTPException
         from urllib.error import HTTPError
 
+        from gatewright.pause import retry_after_seconds
+
         headers = {"Content-Type": "application/json", "Idempotency-Key": hashlib.sha256(data).hexdigest()}
         try:
             request = urllib.request.Request(self.webhook, data=data, headers=headers)  # noqa: S310 - http(s) only
@@ -131,8 +131,7 @@ class Notifier:
                 return 200 <= answer.status < 300, None
         except HTTPError as error:
             note(f"the webhook for notices answered {error.code}")
-            asked = error.headers.get("Retry-After", "")
-            return False, float(asked) if asked.isascii() and asked.isdecimal() and len(asked) <= 6 else None
+            return False, retry_after_seconds(error.headers.get("Retry-After"))
         # A response that is not HTTP raises HTTPException, which is not an OSError.
         except (OSError, HTTPException, ValueError) as error:
             note(f"the webhook for notices failed: {type(error).__name__}")
