@@ -8,7 +8,9 @@ import json
 import time
 from pathlib import Path
 
+import nats.errors
 import pytest
+from nats.aio.client import Client
 
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
@@ -34,6 +36,25 @@ async def test_no_server_is_an_error_after_the_patience_of_the_caller() -> None:
         await JetStreamBus.connect(f"nats://u:{PASSWORD}@127.0.0.1:1", name="worker", patience=0.5)
     assert time.perf_counter() - start > 0.4
     assert PASSWORD not in caught.value.message
+
+
+async def test_a_client_that_swallows_a_cancellation_is_given_up_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    swallowed: list[BaseException] = []
+
+    async def next_server(_: Client) -> None:  # as the client does before Python 3.12, at times
+        try:
+            await asyncio.sleep(PATIENCE)
+        except asyncio.CancelledError as error:
+            swallowed.append(error)
+            if len(swallowed) == 2:
+                raise
+        raise nats.errors.NoServersError  # after which it goes on for ever
+
+    monkeypatch.setattr(Client, "_select_next_server", next_server)
+    with pytest.raises(BusError, match=r"cannot reach .*127\.0\.0\.1:1"):
+        async with asyncio.timeout(PATIENCE):
+            await Connection.open("nats://127.0.0.1:1", name="worker", patience=0.1)
+    assert len(swallowed) == 2
 
 
 async def test_a_name_that_cannot_be_an_inbox_is_refused() -> None:

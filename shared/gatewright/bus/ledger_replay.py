@@ -54,17 +54,26 @@ async def _as_they_were_stored(sources: Sequence[Source]) -> Source:
     async with contextlib.AsyncExitStack() as stack:
         for source in sources:
             await stack.enter_async_context(contextlib.aclosing(source))
-        firsts = await asyncio.gather(*(anext(source, None) for source in sources))
+        reading = [asyncio.create_task(_following(source)) for source in sources]
+        try:
+            firsts = await asyncio.gather(*reading)
+        finally:  # when one fails, others are still reading: a source can be closed only when it is idle
+            await end_readings(reading)
         heads = [(first.stored_at, number, first) for number, first in enumerate(firsts) if first is not None]
         heapq.heapify(heads)
         while heads:
             _, number, message = heads[0]
             yield message
-            following = await anext(sources[number], None)
+            following = await _following(sources[number])
             if following is None:
                 heapq.heappop(heads)
             else:
                 heapq.heapreplace(heads, (following.stored_at, number, following))
+
+
+async def _following(source: Source) -> Message | None:
+    """The next message of ``source``; None at its end."""
+    return await anext(source, None)
 
 
 async def _as_they_come(sources: Sequence[Source]) -> Source:
@@ -94,7 +103,7 @@ async def _as_they_come(sources: Sequence[Source]) -> Source:
         await end_readings(reading)
 
 
-async def end_readings(tasks: Sequence[asyncio.Task[None]], again: float = _AGAIN) -> None:
+async def end_readings(tasks: Sequence[asyncio.Task[object]], again: float = _AGAIN) -> None:
     """Cancel tasks that read from the bus until they are over, every ``again`` seconds.
 
     Once is not enough: the NATS client swallows a cancellation that meets it while it flushes. Who ends tasks that end others

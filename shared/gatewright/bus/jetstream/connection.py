@@ -105,17 +105,18 @@ class Connection:
         held = credential or (identities.load(address.seed) if address.seed else None)
         self = cls(check_service(name), on_lost, address, held)
         trust = _trust(address.ca) if address.ca else None
+        attempt = asyncio.create_task(self._connect(url, trust))
         try:
-            async with asyncio.timeout(patience):
-                with translate_errors(f"cannot connect to {public_address(url)}"):
-                    await self._connect(url, trust)
-        except TimeoutError as error:
-            await self._disconnect()
-            raise BusError(f"cannot reach a NATS server at {public_address(url)}{self._because()}") from error
-        except BusError:
-            await self._disconnect()
-            raise
-        self._opened = True
+            await asyncio.wait({attempt}, timeout=patience)
+            if not attempt.done():
+                raise BusError(f"cannot reach a NATS server at {public_address(url)}{self._because()}")
+            with translate_errors(f"cannot connect to {public_address(url)}"):
+                await attempt
+            self._opened = True
+        finally:
+            if not self._opened:
+                await _end(attempt)
+                await self._disconnect()
         self._up.set()
         return self
 
@@ -319,10 +320,8 @@ class Connection:
         with contextlib.suppress(nats.errors.Error, OSError):
             await self.client.close()
         trying: asyncio.Task[None] | None = self.client._reconnection_task  # noqa: SLF001
-        while trying and not trying.done():
-            # Before Python 3.12 a cancellation that meets a connection just made is swallowed, and the client would go on.
-            trying.cancel()
-            await asyncio.wait({trying}, timeout=_PAUSE_SECONDS)
+        if trying is not None:
+            await _end(trying)
         self._drop_attempt()
 
     def _drop_attempt(self) -> None:
@@ -384,6 +383,16 @@ class Connection:
         self._wake()
         if self._on_lost is not None:
             self._on_lost(self._lost)
+
+
+async def _end(trying: asyncio.Task[None]) -> None:
+    """Cancel a task in which the client tries to connect, until it has ended.
+
+    Before Python 3.12 a cancellation that meets a connection just made is swallowed, and the client would go on.
+    """
+    while not trying.done():
+        trying.cancel()
+        await asyncio.wait({trying}, timeout=_PAUSE_SECONDS)
 
 
 def _finite(seconds: float) -> float | None:
