@@ -23,8 +23,12 @@ told() { # told NAME EXIT_CODE SECONDS
     failed+=("$1")
 }
 
-verdict() { # What failed, and whether nothing did.
+verdict() { # verdict LINES: what failed, with the last LINES of what it wrote, and whether nothing did
     local name
+    for name in "${failed[@]}"; do
+        echo "--- $name, its last lines:"
+        tail -n "$1" "$logs/$name"
+    done
     for name in "${failed[@]}"; do
         echo "FAILED: $name"
     done
@@ -32,13 +36,17 @@ verdict() { # What failed, and whether nothing did.
 }
 
 step() { # step NAME BOUND COMMAND...
-    local name=$1 bound=$2 started=$SECONDS code=0
+    local name=$1 bound=$2 started=$SECONDS code=0 output copying
     shift 2
     echo "=== $name"
-    timeout --kill-after=30 "$bound" "$@" &
+    exec {output}> >(tee "$logs/$name")
+    copying=$!
+    timeout --kill-after=30 "$bound" "$@" >&"$output" 2>&1 {output}>&- &
     running=$!
     wait "$running" || code=$?
     running=
+    exec {output}>&-
+    timeout 5 tail --pid="$copying" -f /dev/null # not for ever: a process that was left behind may hold the output open
     told "$name" "$code" $((SECONDS - started))
 }
 

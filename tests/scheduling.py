@@ -32,14 +32,16 @@ class SharedStacks(LoadFileScheduling):
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Return the test with which a process ended. It has failed, and is not played again: a test that hangs would end one
-        process after the other, each after the longest time that a test may take.
+        process after the other, each after the longest time that a test may take. Files that were played to their end are not
+        handed out again either: a process that is given no test never asks for more, and the run would wait for ever.
         """
-        units = self.assigned_work[node].values()
-        played = next(((unit, test) for unit in units for test, over in unit.items() if not over), None)
+        units = self.assigned_work[node]
+        played = next(((unit, test) for unit in units.values() for test, over in unit.items() if not over), None)
         if played is None:
             return super().remove_node(node)
         unit, test = played
         unit[test] = True
+        self.assigned_work[node] = {scope: unit for scope, unit in units.items() if not all(unit.values())}
         super().remove_node(node)
         return test
 

@@ -67,6 +67,20 @@ def test_a_test_that_ended_its_process_is_not_played_again(scheduling: SharedSta
     assert scheduling.assigned_work == {other: {"tests/a.py": dict(zip(tests, (True, True, False), strict=True))}}
 
 
+def test_files_that_an_ended_process_has_played_are_not_handed_out_again(scheduling: SharedStacks) -> None:
+    """A process that is given no test never asks for the next file, and the whole run would wait for it."""
+    stubs = Node(), Node()
+    ended, other = (cast("WorkerController", stub) for stub in stubs)
+    tests = ["tests/a.py::test_over", "tests/b.py::test_hangs", "tests/b.py::test_next"]
+    for node in (ended, other):
+        scheduling.registered_collections[node] = tests
+        scheduling.assigned_work[node] = {}
+    scheduling.assigned_work[ended] = {"tests/a.py": {tests[0]: True}, "tests/b.py": {tests[1]: False, tests[2]: False}}
+    assert scheduling.remove_node(ended) == tests[1]
+    assert stubs[1].sent == [[2]]
+    assert not scheduling.workqueue
+
+
 def test_the_last_test_of_a_process_is_named_if_it_ended_it(scheduling: SharedStacks) -> None:
     node = cast("WorkerController", Node())
     scheduling.assigned_work[node] = {"tests/a.py": {"tests/a.py::test_hangs": False}}

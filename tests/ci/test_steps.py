@@ -17,7 +17,7 @@ HANGS = "bash -c 'sleep 600 & echo $! >{pid}; wait'"
 
 def script(*lines: str) -> list[str]:
     """A run of CI in which ``lines`` stand between the beginning and the end of the real one."""
-    return ["bash", "-c", "\n".join(("set -uo pipefail", f". {STEPS}", *lines, "verdict"))]
+    return ["bash", "-c", "\n".join(("set -uo pipefail", f". {STEPS}", *lines, "verdict 40"))]
 
 
 def run(*lines: str) -> tuple[int, list[str]]:
@@ -55,9 +55,15 @@ def test_steps_that_succeed_make_a_run_that_succeeds() -> None:
 
 
 def test_a_step_that_fails_stops_no_other_and_fails_the_run() -> None:
-    code, said = run('step "one" 60 false', 'step "two" 60 echo told', 'begin "three" 60 bash -c "exit 3"', 'finish "three"')
+    code, said = run(
+        'step "one" 60 ls /nowhere', 'step "two" 60 echo told', 'begin "three" 60 bash -c "echo why; exit 3"', 'finish "three"'
+    )
     assert code == 1
     assert "told" in said
+    first, why_first, second, why_second = said[-6:-2]
+    assert (first, second) == ("--- one, its last lines:", "--- three, its last lines:")
+    assert "/nowhere" in why_first
+    assert why_second == "why"
     assert said[-2:] == ["FAILED: one", "FAILED: three"]
 
 
