@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.app.forge.desired import ForgeView
-from gatewright.app.forge.inward import Inward
+from gatewright.app.forge.inward import Inward, JudgedHeads, judged_heads
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
 from gatewright.client.client import inline_artifact
@@ -100,9 +100,8 @@ async def project(make_repository: MakeRepository, tmp_path: Path) -> AsyncItera
     intake = open_intake(bus, gates, tmp_path, make_publisher(PUBLISHER))
     forge, rows, entry = KnownForge(), list[BoardRow](), make_entry(repository.url)
 
-    def about() -> frozenset[str]:
-        view = ForgeView(entry, tuple(rows), PUBLISHER)
-        return frozenset(commit for row in rows for commit in view.commits(row))
+    def judged_so_far() -> JudgedHeads:
+        return judged_heads(ForgeView(entry, tuple(rows), PUBLISHER), SystemClock().now())
 
     inward = Inward(
         entry,
@@ -110,7 +109,7 @@ async def project(make_repository: MakeRepository, tmp_path: Path) -> AsyncItera
         forge,
         Mirrors(tmp_path / "forge-mirrors"),
         GatekeeperOrders(intake),
-        about,
+        judged_so_far,
         PUBLISHER,
     )
     judged = JudgedProject(repository, forge, intake, inward, rows)

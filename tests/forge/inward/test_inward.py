@@ -66,6 +66,20 @@ async def test_a_comment_changes_nothing(project: JudgedProject) -> None:
     assert project.rows == [before]
 
 
+@pytest.mark.parametrize(("code", "repeated"), [("git_timeout", True), ("tests_failed", False)])
+async def test_a_run_that_a_fault_ended_is_repeated_once(project: JudgedProject, code: str, repeated: bool) -> None:
+    first = await project.inward.judge(7)
+    assert isinstance(first, Ordered)
+    await project.read_ledger()
+    (row,) = project.rows
+    project.rows[:] = [dataclasses.replace(row, stage="failed", state="FAILED", code=code, finished_at="2026-01-02T03:04:05Z")]
+    outcomes = await asyncio.gather(*(project.inward.judge(7) for _ in range(10)))
+    runs = {outcome.run_id for outcome in outcomes if isinstance(outcome, Ordered)}
+    assert len(runs) == repeated
+    assert first.run_id not in runs
+    assert len(await project.intake.runs()) == 1 + repeated
+
+
 async def test_each_new_head_has_a_run_of_its_own(project: JudgedProject) -> None:
     outcomes = [await project.inward.judge(7)]
     project.push(b"one\n3\nthree\n")

@@ -113,3 +113,4 @@ def test_each_head_of_each_request_has_a_key_of_its_own() -> None:
     keys = {request_key(entry, number, head) for entry in (ENTRY, other) for number in (7, 71) for head in (BASE, CHANGE.head)}
     assert len(keys) == 8
     assert request_key(ENTRY, 7, BASE) == request_key(make_entry(ENTRY.repository), 7, BASE)
+    assert len({request_key(ENTRY, 7, BASE, broken) for broken in range(4)}) == 4

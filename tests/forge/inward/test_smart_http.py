@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.forge.inward import Inward, Ordered
+from gatewright.app.forge.inward import Inward, JudgedHeads, Ordered
 from gatewright.client.client import inline_artifact
 from gatewright.contracts import RequestTask, RunRequest
 from gatewright.contracts.vocabulary import Agent, Artifact
@@ -50,7 +50,7 @@ async def test_the_gatekeeper_fetches_the_head_itself(
     head, orders = offer(remote, b"new\n"), KeptOrders()
     forge = KnownForge({7: make_request(head=head)})
     rule = replace(RULE, allowed_paths=("new.txt",), allow_tests=())
-    inward = Inward(make_entry(server.url("team/shop.git")), rule, forge, make_mirrors("operator"), orders, frozenset)
+    inward = Inward(make_entry(server.url("team/shop.git")), rule, forge, make_mirrors("operator"), orders, JudgedHeads)
     assert await inward.judge(7) == Ordered(7, head, RUN)
     assert server.passwords() == {None, READ}
     server.seen.clear()

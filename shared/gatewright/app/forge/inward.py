@@ -8,13 +8,15 @@ The gatekeeper fetches the head itself and compares (``gatewright.git.request_he
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from gatewright.app.forge.desired import ForgeView
 from gatewright.app.forge.port import ChangeRequest, Forge
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import RunRequest
@@ -34,7 +36,9 @@ from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
 from gatewright.git.request_head import HeadChange, change_of_head
 from gatewright.prompts.fence import fence_text
+from gatewright.reasons import family_of
 from gatewright.run.state import run_id_of
+from gatewright.view.rows import BoardRow, seconds_since
 
 _PATCH: Final = EXECUTOR_KINDS["patch"].artifact
 _REQUESTED_BY: Final = "forge"
@@ -42,6 +46,9 @@ _REQUESTED_BY: Final = "forge"
 MOST_TEXT: Final = 4_000
 #: Characters of a name in ``ordered_by``.
 _LONGEST_LOGIN: Final = 320
+#: Seconds from the end of a run by a fault of the infrastructure until its head is judged again: after the first such run, the
+#: second, and the third. Then a person has to act.
+JUDGED_AGAIN_AFTER: Final = (60.0, 300.0, 1800.0)
 #: The gatekeeper has the key of an order whose text or baseline was another one.
 _ORDERED_BEFORE: Final = "idempotency_key_reused"
 
@@ -80,6 +87,34 @@ class Ordered:
     repeated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedHeads:
+    """``done``: commits that need no run. ``broken``: runs of a head that is to be judged again, as each ended by a fault."""
+
+    done: frozenset[str] = frozenset()
+    broken: Mapping[str, int] = field(default_factory=dict)
+
+
+def judged_heads(view: ForgeView, now: datetime) -> JudgedHeads:
+    """Return the commits that runs are about, and those whose runs say nothing about them. It depends on the ledger alone."""
+    about: dict[str, list[BoardRow]] = {}
+    for row in view.rows:
+        for commit in view.commits(row):
+            about.setdefault(commit, []).append(row)
+    broken = {commit: len(rows) for commit, rows in about.items() if _is_due_again(rows, now)}
+    return JudgedHeads(frozenset(about.keys() - broken.keys()), broken)
+
+
+def _is_due_again(rows: Sequence[BoardRow], now: datetime) -> bool:
+    if len(rows) > len(JUDGED_AGAIN_AFTER) or not all(map(_is_broken, rows)):
+        return False
+    return seconds_since(max(row.finished_at for row in rows), now) >= JUDGED_AGAIN_AFTER[len(rows) - 1]
+
+
+def _is_broken(row: BoardRow) -> bool:
+    return row.stage == "failed" and family_of(row.code) == "infrastructure"
+
+
 class Orders(Protocol):
     """The connection of a publisher that orders runs; ``gatewright.client.client.Client`` is one."""
 
@@ -92,9 +127,12 @@ class Orders(Protocol):
         ...
 
 
-def request_key(entry: ForgeEntry, number: int, head: str) -> str:
-    """Return the idempotency key of the run that judges ``head``: one for any number of deliveries, polls and restarts."""
-    named = "\0".join((entry.repository, entry.project, str(number), head))
+def request_key(entry: ForgeEntry, number: int, head: str, broken: int = 0) -> str:
+    """Return the idempotency key of the run that judges ``head``: one for any number of deliveries, polls and restarts.
+
+    ``broken``: number of its earlier runs, which faults of the infrastructure ended.
+    """
+    named = "\0".join((entry.repository, entry.project, str(number), head, *([str(broken)] if broken else [])))
     return f"forge-{hashlib.sha256(named.encode()).hexdigest()}"
 
 
@@ -123,7 +161,7 @@ def skip_reason(
     return None
 
 
-def order_of(entry: ForgeEntry, rule: JudgeRule, request: ChangeRequest, change: HeadChange) -> RunRequest:
+def order_of(entry: ForgeEntry, rule: JudgeRule, request: ChangeRequest, change: HeadChange, broken: int = 0) -> RunRequest:
     """Return the order of the run that judges a change request, without its patch.
 
     Only ``request`` depends on the title and the text: its first paragraph is fixed, and a fence contains both.
@@ -154,7 +192,7 @@ def order_of(entry: ForgeEntry, rule: JudgeRule, request: ChangeRequest, change:
             authors=tuple(author_line(*each) for each in change.authors),
             ref=request.head_ref,
         ),
-        idempotency_key=request_key(entry, request.number, change.head),
+        idempotency_key=request_key(entry, request.number, change.head, broken),
     )
 
 
@@ -166,8 +204,8 @@ def _target(entry: ForgeEntry) -> str:
 class Inward:
     """Orders the runs that judge the change requests of one entry. Several calls at a time are allowed.
 
-    ``judged`` returns the commits that need no run: those that runs landed, or judged for ``publisher``, who orders these. It
-    may lag behind, as the key of an order makes it one run. ``mirrors`` are this process's own, with read access.
+    ``judged`` returns what runs of ``publisher``, who orders these, have judged. It may lag behind: the key of an order makes
+    it one run. ``mirrors`` are this process's own, with read access.
     """
 
     entry: ForgeEntry
@@ -175,7 +213,7 @@ class Inward:
     forge: Forge
     mirrors: Mirrors
     orders: Orders
-    judged: Callable[[], Collection[str]]
+    judged: Callable[[], JudgedHeads]
     publisher: str = DEFAULT_PUBLISHER
 
     async def judge(self, number: int) -> Ordered | Skipped:
@@ -201,10 +239,10 @@ class Inward:
         What a stranger offers, however odd, raises no error: it must not end the poll for the requests of others.
         """
         judged = self.judged()
-        reason = skip_reason(self.entry, self.rule, request, judged, writer=True)  # 1
+        reason = skip_reason(self.entry, self.rule, request, judged.done, writer=True)  # 1
         if reason is None and (request.fork or not self.rule.authors):
             writer = await self.forge.may_write(request.author)
-            reason = skip_reason(self.entry, self.rule, request, judged, writer=writer)
+            reason = skip_reason(self.entry, self.rule, request, judged.done, writer=writer)
         if reason is not None:
             return Skipped(request.number, reason, f"change request {request.number} is not judged: {reason}")
         try:
@@ -216,7 +254,7 @@ class Inward:
         if change is None:
             words = f"{request.head_ref} is not at {request.head}, which the forge reported"
             return Skipped(request.number, SkipReason.MOVED, words)
-        return await self._submit(request, change)
+        return await self._submit(request, change, judged.broken.get(request.head, 0))
 
     async def _read_change(self, request: ChangeRequest) -> HeadChange | None:
         """Fetch the head and compute its change; None if the ref is not at the head."""
@@ -225,13 +263,13 @@ class Inward:
             return None
         return await change_of_head(mirror, request.head, await mirror.resolve(_target(self.entry)))  # 3
 
-    async def _submit(self, request: ChangeRequest, change: HeadChange) -> Ordered | Skipped:
-        order = order_of(self.entry, self.rule, request, change)
+    async def _submit(self, request: ChangeRequest, change: HeadChange, broken: int) -> Ordered | Skipped:
+        order = order_of(self.entry, self.rule, request, change, broken)
         order = replace(order, artifacts=(await self.orders.attach(_PATCH, change.patch),))
         try:
             return Ordered(request.number, request.head, await self.orders.submit_request(order))  # 4
         except (MalformedError, DeniedError) as error:
             if error.reason != _ORDERED_BEFORE:
                 return Skipped(request.number, SkipReason.REFUSED, f"{error.reason}: {error.message}")
-        key = request_key(self.entry, request.number, request.head)
+        key = request_key(self.entry, request.number, request.head, broken)
         return Ordered(request.number, request.head, run_id_of(key, self.publisher), repeated=True)

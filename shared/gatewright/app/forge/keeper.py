@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.app.forge.desired import MERGED_ELSEWHERE, ForgeView, is_of, request_number, wanted_of
-from gatewright.app.forge.inward import Ordered, Skipped
+from gatewright.app.forge.inward import JudgedHeads, Ordered, Skipped, judged_heads
 from gatewright.app.forge.metrics import EntryMetrics
 from gatewright.app.forge.port import ChangeRequest, Forge
 from gatewright.app.forge.reconcile import Reconciled, Reconciler
@@ -74,7 +74,7 @@ class RoundReport:
 
 
 class ForgeKeeper:
-    """``judge``: None if requests of others are not judged. ``judged``: the commits that runs on the board are about."""
+    """``judge``: None if requests of others are not judged. ``judged``: what runs on the board have judged."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ForgeKeeper:
         self._clock = clock
         self._log = log.bind(forge=entry.name)
         self.judge = judge
-        self.judged: frozenset[str] = frozenset()
+        self.judged = JudgedHeads()
         self._reconciler = Reconciler(forge, metrics.measure)
         #: Of each run, its entry in the ledger that the forge shows. A restart compares all runs of the look-back again.
         self._shown: dict[str, int] = {}
@@ -159,7 +159,7 @@ class ForgeKeeper:
     async def _show_due_runs(self, rows: Sequence[BoardRow], hints: Iterable[int], now: float, report: RoundReport) -> None:
         """Show the due runs, the newest first: a person waits for those."""
         view = ForgeView(self.entry, tuple(rows), self._settings.publisher, self._settings.console)
-        self.judged = frozenset(commit for row in rows for commit in view.commits(row))
+        self.judged = judged_heads(view, self._clock.now())
         again = self._due_again(rows, frozenset(hints), now)
         changed = [row for row in rows if self._is_due(view, row)]
         due = {row.run_id: row for row in sorted((*changed, *again), key=lambda row: row.order, reverse=True)}
