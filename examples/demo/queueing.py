@@ -187,7 +187,8 @@ class Queueing:
                     if await client.merge_queues():
                         break
                     await asyncio.sleep(_LOOK)
-                self._show("merge", "hold", "main", "--reason", "collect the other changes")
+                # In threads: a connection that is not served for seconds is closed by the server.
+                await asyncio.to_thread(self._show, "merge", "hold", "main", "--reason", "collect the other changes")
                 processes += map(self._start, ORDERS[1:])
                 await self._follow(client, processes)
         except BaseException:
@@ -206,8 +207,8 @@ class Queueing:
                 self.console.print(f"  {words}", markup=False, soft_wrap=True)
                 last = words
             if not resumed and len(queue.entries) + len(queue.endings) == len(processes):
-                self._show("merge", "show", "main")
-                self._show("merge", "resume", "main")
+                await asyncio.to_thread(self._show, "merge", "show", "main")
+                await asyncio.to_thread(self._show, "merge", "resume", "main")
                 resumed = True
             await asyncio.sleep(_LOOK)
 

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.bus.memory.bus import MemoryBus
-from gatewright.bus.port import Message, Reply
+from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS, Message, Reply
 from gatewright.client import Client
 from gatewright.client.histories import ServedHistory
 from gatewright.contracts import Error, RunEvents, RunStatus, StatusRequest, codec
 from gatewright.contracts.run_status import SealedBundle
-from gatewright.errors import MalformedError, UnavailableError
+from gatewright.errors import BusError, MalformedError, UnavailableError
 from tests.client.conftest import make_run
 from tests.gatekeeper.simulated_run import RUN_ID
 from tests.waiting import PATIENCE
@@ -46,6 +46,22 @@ async def answer_with(bus: MemoryBus, answers: Sequence[RunStatus | Error]) -> l
 
     await bus.serve("gw-gatekeeper", {"gw.status": status})
     return asked
+
+
+@pytest.mark.parametrize(("reason", "asked"), [(NO_ANSWER, 2), (NO_RESPONDERS, 1)])
+async def test_a_question_whose_answer_is_lost_is_asked_once_more(
+    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch, reason: str, asked: int
+) -> None:
+    questions: list[str] = []
+
+    async def lose(subject: str, *_: object, **__: object) -> Message:
+        questions.append(subject)
+        raise BusError("no answer", code=reason)
+
+    monkeypatch.setattr(bus, "request", lose)
+    with pytest.raises(BusError, match="no answer"):
+        await Client(bus).status(RUN_ID)
+    assert len(questions) == asked
 
 
 async def test_status_is_what_the_gatekeeper_says(client: Client, bus: MemoryBus) -> None:

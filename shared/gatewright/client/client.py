@@ -15,7 +15,7 @@ import msgspec
 from gatewright.artifacts import inline_uri
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
-from gatewright.bus.port import KEY_HEADER, Bus, Message
+from gatewright.bus.port import KEY_HEADER, NO_ANSWER, Bus, Message
 from gatewright.bus.topology import MERGE_ACT_SUBJECT, answer_subject, question_subject
 from gatewright.client.bundles import receive_bundle
 from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
@@ -184,8 +184,7 @@ class Client:
         Raises MalformedError (code ``run_unknown``), LimitError.
         """
         request = codec.encode(StatusRequest(run_id=_check_run_id(run_id)))
-        subject = self._subjects["status"]
-        answer = await self._bus.request(subject, request, schema="status_request.v1", timeout=STATUS_TIMEOUT)
+        answer = await self._ask("status", request, "status_request.v1")
         return decode_answer(answer, RunStatus)
 
     async def context(
@@ -198,8 +197,7 @@ class Client:
         """
         wanted = {"run_id": _check_run_id(run_id), "selectors": list(selectors), "scope": scope}
         request = codec.encode(_document(wanted, ContextRequest))
-        subject = self._subjects["context"]
-        answer = await self._bus.request(subject, request, schema="context_request.v1", timeout=STATUS_TIMEOUT)
+        answer = await self._ask("context", request, "context_request.v1")
         return decode_answer(answer, RunContext)
 
     async def memory(self, repository: str) -> CanonicalMemory:
@@ -209,8 +207,7 @@ class Client:
         Raises MalformedError (``memory_unknown``, ``bad_url``), LimitError, UnavailableError.
         """
         request = codec.encode(_document({"repository": repository}, MemoryRequest))
-        subject = self._subjects["context"]
-        answer = await self._bus.request(subject, request, schema="memory_request.v1", timeout=STATUS_TIMEOUT)
+        answer = await self._ask("context", request, "memory_request.v1")
         return decode_answer(answer, CanonicalMemory)
 
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
@@ -323,7 +320,7 @@ class Client:
         """
         wanted = {"limit": limit, "before": before, "prefix": prefix, "open_only": open_only}
         request = codec.encode(_document(wanted, RunsRequest))
-        answer = await self._bus.request(self._subjects["runs"], request, schema="runs_request.v1", timeout=STATUS_TIMEOUT)
+        answer = await self._ask("runs", request, "runs_request.v1")
         return decode_answer(answer, RunList)
 
     async def abort(self, run_id: str, reason: str) -> None:
@@ -374,6 +371,16 @@ class Client:
         answer = await self._bus.request(subject, data, schema="summons_request.v1", timeout=STATUS_TIMEOUT)
         return decode_answer(answer, SummonsList)
 
+    async def _ask(self, endpoint: str, question: bytes, schema: str) -> Message:
+        """Return the answer to a question. It is asked twice: a connection that breaks loses a question or its answer."""
+        subject = self._subjects[endpoint]
+        try:
+            return await self._bus.request(subject, question, schema=schema, timeout=STATUS_TIMEOUT / 2)
+        except BusError as error:
+            if error.reason != NO_ANSWER:
+                raise
+        return await self._bus.request(subject, question, schema=schema, timeout=STATUS_TIMEOUT / 2)
+
     async def merge_queues(
         self, *, repository: str = "", branch: str = "", queue_id: str | None = None
     ) -> tuple[MergeQueueView, ...]:
@@ -382,8 +389,7 @@ class Client:
         Each argument limits the list. Raises MalformedError, LimitError, UnavailableError.
         """
         wanted = {"repository": repository, "branch": branch, "queue_id": queue_id}
-        data, subject = codec.encode(_document(wanted, MergeQueuesRequest)), self._subjects["merge"]
-        answer = await self._bus.request(subject, data, schema="merge_queues_request.v1", timeout=STATUS_TIMEOUT)
+        answer = await self._ask("merge", codec.encode(_document(wanted, MergeQueuesRequest)), "merge_queues_request.v1")
         return decode_answer(answer, MergeQueues).queues
 
     async def merge_act(

@@ -124,11 +124,23 @@ async def test_a_wrong_token_is_denied(standin: Standin) -> None:
             assert (await error_of(method, world.forge)).reason == "forge_denied"
 
 
+async def test_a_replaced_token_needs_no_restart(standin: Standin) -> None:
+    tokens = ["another-token"]
+    async with connect_forge(standin.kind, standin.api, standin.project, lambda: tokens[-1]) as forge:
+        assert (await error_of(METHODS["request"], forge)).reason == "forge_denied"
+        tokens.append(TOKEN)
+        await METHODS["request"](forge)
+        tokens.append("two words")
+        with pytest.raises(ConfigurationError, match="blanks"):
+            await METHODS["request"](forge)
+    standin.reset()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_host_that_refuses_connections_is_unavailable(kind: ForgeKind) -> None:
     with Standin(kind) as standin:
         api = standin.api
-    async with connect_forge(kind, api, standin.project, TOKEN) as forge:
+    async with connect_forge(kind, api, standin.project, lambda: TOKEN) as forge:
         assert (await error_of(METHODS["request"], forge)).reason == "forge_unavailable"
 
 
@@ -147,7 +159,7 @@ async def test_a_login_of_dots_is_no_part_of_a_path(login: str, standin: Standin
 @pytest.mark.parametrize("token", ["", "a b", "secret\r\nX-Admin: 1", "secr\u00e9t"])
 async def test_a_token_that_breaks_a_header_is_refused_without_showing_it(token: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        async with connect_forge("github", "http://127.0.0.1:9", "acme/shop", token):
+        async with connect_forge("github", "http://127.0.0.1:9", "acme/shop", lambda: token):
             pass
     assert "secr" not in str(caught.value)
 

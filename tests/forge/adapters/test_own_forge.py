@@ -22,7 +22,7 @@ TOKEN = os.environ.get("GATEWRIGHT_TEST_FORGE_TOKEN", "")
 @pytest.mark.skipif(len(NAMED) != 4, reason="GATEWRIGHT_TEST_FORGE names no forge of yours")
 async def test_a_check_is_set_and_read_on_a_real_forge() -> None:
     kind, api, project, commit = NAMED
-    async with connect_forge(cast(ForgeKind, kind), api, project, TOKEN) as forge:
+    async with connect_forge(cast(ForgeKind, kind), api, project, lambda: TOKEN) as forge:
         await forge.set_check("gatewright-test", Check(commit, CheckState.SUCCESS, "a test of the adapter"))
         found = await forge.checks(commit)
         numbers = [request.number async for request in forge.open_requests()]

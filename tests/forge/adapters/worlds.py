@@ -52,7 +52,9 @@ async def world_of(standin: Standin, *, seconds: float = 30.0, token: str | None
     limits = HttpLimits(seconds=seconds, most_bytes=1 << 20, pages=5)
     used = standin.token if token is None else token
     try:
-        async with connect_forge(standin.kind, standin.api, standin.project, used, limits=limits, now=lambda: NOW) as forge:
+        async with connect_forge(
+            standin.kind, standin.api, standin.project, lambda: used, limits=limits, now=lambda: NOW
+        ) as forge:
             yield World(standin.kind, standin, forge)
     finally:
         standin.reset()

@@ -46,7 +46,7 @@ async def keeper_of(
 
     metrics = metrics or ForgeMetrics([entry.name])
     log = make_logger(level="error")
-    async with connect_forge(kind, api, "acme/shop", token, limits=limits) as forge:
+    async with connect_forge(kind, api, "acme/shop", lambda: token, limits=limits) as forge:
         yield ForgeKeeper(entry, forge, read_run, metrics.of(entry.name), SETTINGS, SystemClock(), log, judge)
 
 

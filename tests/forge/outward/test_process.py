@@ -66,7 +66,7 @@ async def test_a_webhook_has_its_request_read_and_a_forged_one_changes_nothing()
     with Standin("github") as forge, listening_socket("127.0.0.1", 0) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/hooks/shop"
         async with (
-            connect_forge("github", forge.api, forge.project, forge.token) as port,
+            connect_forge("github", forge.api, forge.project, lambda: forge.token) as port,
             keeper_of(ENTRY, "github", forge.api, forge.token, [], judge=judge) as keeper,
         ):
             receiver = Receiver({"shop": Hook(port, lambda: forge.secret, keeper.hint)}, time.monotonic)

@@ -221,8 +221,9 @@ async def _compare_once(work: ForgeWork) -> dict[str, RoundReport]:
                 try:
                     reports[name] = await keeper.round(follower.board)
                 except UnavailableError as error:
-                    away = away or error
-                    note(f"{name}: {error.message} [{error.reason}]")
+                    if away is not None:
+                        note(f"{name}: {error.message} [{error.reason}]")
+                    away = away or UnavailableError(f"{name}: {error.message}", code=error.reason)
     if away is not None:
         raise away
     return reports
@@ -253,7 +254,7 @@ async def _keepers(
     async with contextlib.AsyncExitStack() as stack:
         kept: dict[str, tuple[ForgeKeeper, Hook | None]] = {}
         for entry in work.entries:
-            connection = connect_forge(entry.kind, entry.api, entry.project, read_secret(entry.token))
+            connection = connect_forge(entry.kind, entry.api, entry.project, partial(read_secret, entry.token))
             forge = await stack.enter_async_context(connection)
             keeper = ForgeKeeper(entry, forge, read_run, metrics.of(entry.name), settings, SystemClock(), log)
             keeper.judge = work.judge(entry, forge, keeper)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -41,13 +41,14 @@ class HttpLimits:
 
 @dataclass(frozen=True, slots=True)
 class ForgeHttp:
-    """``client`` has the base address and the headers. ``page_size``: name of the parameter for the items of a page.
+    """``client`` has the base address and the headers. ``token`` reads the token, which no message may have.
 
-    ``now``: seconds of the epoch, against which a forge's times are read.
+    ``page_size``: name of the parameter for the items of a page. ``now``: seconds of the epoch, against which a forge's times
+    are read.
     """
 
     client: httpx2.AsyncClient
-    token: str = field(repr=False)
+    token: Callable[[], str]
     page_size: str
     limits: HttpLimits
     now: Callable[[], float]
@@ -102,8 +103,7 @@ class ForgeHttp:
                     answer.status_code, headers=answer.headers, content=bytes(received), request=answer.request
                 )
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError) as error:
-            words = f"the forge cannot be reached ({type(error).__name__}); the call is repeated later"
-            raise ForgeUnavailableError(words) from None
+            raise ForgeUnavailableError(f"the forge cannot be reached ({type(error).__name__})") from None
 
     def _accept(self, answer: httpx2.Response) -> httpx2.Response:
         """Return an answer of success. Raises for all others."""
@@ -133,7 +133,7 @@ class ForgeHttp:
         errors = document.get("errors")
         parts = [document.get("message") or document.get("error"), *(errors if isinstance(errors, list) else [])]
         text = "; ".join(str(part.get("message", "") if isinstance(part, dict) else part) for part in parts if part)
-        text = text.replace(self.token, "***") if self.token else text
+        text = text.replace(self.token(), "***")
         return "".join(char if char.isprintable() else " " for char in text)[:_MOST_WORDS]
 
     def _wait(self, headers: Mapping[str, str]) -> float | None:
