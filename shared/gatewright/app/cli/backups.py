@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
 from gatewright.resources import policy_directory
@@ -65,12 +65,12 @@ def backup(
             }
         )
         return
-    say(f"kept {printable(str(folder))}: {contents.size()} bytes, the ledger up to message {contents.moment}")
+    write_line(f"kept {printable(str(folder))}: {contents.size()} bytes, the ledger up to message {contents.moment}")
     if contents.bundle_store:
-        say(f"  bundles stay in {printable(contents.bundle_store)}, and are no part of it")
+        write_line(f"  bundles stay in {printable(contents.bundle_store)}, and are no part of it")
     if made.later:
-        say(f"  {len(made.later)} runs ended while it was taken: to the backup they are open")
-    say(f"  digest sha256:{made.sha256}  (keep it elsewhere: `restore --digest` holds the backup to it)")
+        write_line(f"  {len(made.later)} runs ended while it was taken: to the backup they are open")
+    write_line(f"  digest sha256:{made.sha256}  (keep it elsewhere: `restore --digest` holds the backup to it)")
     note("the backup holds private keys and is not encrypted: encrypt it before it leaves this host")
 
 
@@ -101,15 +101,15 @@ def restore(
         emit({"folder": str(folder), "sha256": found, "moment": contents.moment, "restored": done is not None, **counts})
         return
     size = f"{contents.size()} bytes of {contents.created_at}, the ledger up to message {contents.moment}"
-    say(f"{'whole' if done is None else 'restored'} {printable(str(folder))}: {size}")
+    write_line(f"{'whole' if done is None else 'restored'} {printable(str(folder))}: {size}")
     for run in done.ahead if done else ():
-        say(f"  {printable(run)}: its bundle is newer than the ledger, and was put aside (runs-after-backup)")
+        write_line(f"  {printable(run)}: its bundle is newer than the ledger, and was put aside (runs-after-backup)")
     if done is not None and any(file.path.startswith("policies/") for file in contents.files):
-        say("  policies are in the home folder: set GATEWRIGHT_POLICIES to its `policies`")
+        write_line("  policies are in the home folder: set GATEWRIGHT_POLICIES to its `policies`")
 
 
 def _print_progress(words: str) -> None:
-    say(f"  {printable(words)}")
+    write_line(f"  {printable(words)}")
 
 
 def _skip_progress(words: str) -> None:

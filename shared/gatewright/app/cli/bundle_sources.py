@@ -195,13 +195,13 @@ def _temporary_folder() -> Path:
 @contextlib.asynccontextmanager
 async def open_source(wanted: str | None = None) -> AsyncIterator[RunSource]:
     """Yield the ledger of the running system, or else the bundles of the home folder; for an address, the bundle there."""
-    from gatewright.app.cli.output import say
+    from gatewright.app.cli.output import write_line
     from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.session import attach_client
     from gatewright.app.stack.state import read
 
     def warn(text: str) -> None:
-        say(printable(text), stream=sys.stderr)
+        write_line(printable(text), stream=sys.stderr)
 
     if wanted is not None and is_address(wanted):
         yield BundleSource(fetch_bundle(wanted).parent, warn, folder="")

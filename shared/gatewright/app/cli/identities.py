@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput, LedgerPartitions, grouped
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.view.safe_text import printable
@@ -74,7 +74,7 @@ def list_identities(keys: Keys = None, json_output: JsonOutput = False) -> None:
         payload = own.payload or MAX_MESSAGE_BYTES
         size = f"{payload / (1 << 20):g} MiB" if payload >= 1 << 20 else f"{payload} bytes"
         words = f"{own.connections} connections, {own.subscriptions} subscriptions of each, messages of {size}"
-        say(f"{each.name:<24}  {each.public_key}  {words}{'  replaces ' + each.earlier if each.earlier else ''}")
+        write_line(f"{each.name:<24}  {each.public_key}  {words}{'  replaces ' + each.earlier if each.earlier else ''}")
 
 
 @group.command()
@@ -176,7 +176,7 @@ def check(keys: Keys = None, json_output: JsonOutput = False) -> None:
     if json_output:
         emit({"offered": offered, "confirmed": True, "publishers": standings})
     else:
-        say(f"{offered} keys offered: every server accepts and refuses what it should")
+        write_line(f"{offered} keys offered: every server accepts and refuses what it should")
         _print_standings({name: standing for name, standing in standings.items() if standing == "unknown"})
 
 
@@ -219,11 +219,11 @@ def jwt(
             }
         )
         return
-    say(f"{len(made.accounts)} accounts and {len(made.users)} users in {printable(str(into))}")
-    say(f"  server     include {OPERATOR_CONFIG} in its configuration, in the place of `accounts`")
-    say("  processes  GATEWRIGHT_NATS_SEED names the file of an identity in creds/")
+    write_line(f"{len(made.accounts)} accounts and {len(made.users)} users in {printable(str(into))}")
+    write_line(f"  server     include {OPERATOR_CONFIG} in its configuration, in the place of `accounts`")
+    write_line("  processes  GATEWRIGHT_NATS_SEED names the file of an identity in creds/")
     if told:
-        say("  confirmed  every server accepts and refuses what it should")
+        write_line("  confirmed  every server accepts and refuses what it should")
 
 
 def _change_servers(
@@ -247,15 +247,15 @@ def _print_outcome(
         known = {} if standings is None else {"publishers": standings}
         emit({what: names, "written": written, "told": done.told, "confirmed": done.confirmed, **known})
         return
-    say(f"{what} {', '.join(names)}")
+    write_line(f"{what} {', '.join(names)}")
     for file in done.written:
-        say(f"  written    {printable(str(file))}")
+        write_line(f"  written    {printable(str(file))}")
     if done.confirmed:
-        say("  confirmed  every server accepts and refuses what it should")
+        write_line("  confirmed  every server accepts and refuses what it should")
     elif not done.told:
-        say("  not sent   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
+        write_line("  not sent   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
     else:
-        say("  not asked  set GATEWRIGHT_NATS_URL, then `gatewright identities check`")
+        write_line("  not asked  set GATEWRIGHT_NATS_URL, then `gatewright identities check`")
     _print_standings(standings or {})
 
 
@@ -266,7 +266,7 @@ def _print_standings(standings: Mapping[str, PublisherStanding]) -> None:
         "unanswered": "  not asked  no gatekeeper answers: list {name} in policies/publishers.json, then start one",
     }
     for name, standing in standings.items():
-        say(lines[standing].format(name=printable(name)))
+        write_line(lines[standing].format(name=printable(name)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.options import JsonOutput, grouped
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.people.inbox import MOST, open_inbox
 from gatewright.app.cli.people.signing import As, Comment, Key, sign_document, signing_identity
 from gatewright.view.safe_text import printable
@@ -81,7 +81,7 @@ def grants(json_output: JsonOutput = False) -> None:
         emit({"grants": [_plain(each) for each in found]})
         return
     for line in grants_table(found):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -116,9 +116,9 @@ def _show(found: GrantStanding, *, json_output: bool) -> None:
         emit(_plain(found))
         return
     grant = found.grant
-    say(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
+    write_line(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
     moves = f", versions by {grant.versions} at most" if grant.versions is not None else ""
-    say(printable(f"  {', '.join(grant.paths)}{moves}; until {grant.not_after}, for {grant.max_uses} runs"))
+    write_line(printable(f"  {', '.join(grant.paths)}{moves}; until {grant.not_after}, for {grant.max_uses} runs"))
     note("`gatewright approvals grants` lists all, `gatewright approvals revoke GRANT` ends one")
 
 

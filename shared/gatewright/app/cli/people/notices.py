@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.people.inbox import open_inbox, waiting
 from gatewright.view.safe_text import printable
 
@@ -211,6 +211,7 @@ def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output:
         emit(digest(new))
     for each in () if json_output else new:
         request = each.request
-        say(printable(f"{request.request_id}  risk {request.risk}  until {request.expires_at}  {request.rule}: {request.why}"))
+        facts = f"risk {request.risk}  until {request.expires_at}  {request.rule}: {request.why}"
+        write_line(printable(f"{request.request_id}  {facts}"))
         for line in transfer_lines(request.transfers):
-            say(printable(f"  {line}"))
+            write_line(printable(f"  {line}"))

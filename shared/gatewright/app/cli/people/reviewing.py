@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.people.inbox import open_inbox
 from gatewright.app.cli.people.signing import As, Key, sign_decision, signing_identity
 from gatewright.view.safe_text import printable
@@ -61,7 +61,7 @@ def vote(
         emit(_plain(found))
         return
     for line in _lines(found):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -77,13 +77,13 @@ def status(name: Name, json_output: JsonOutput = False) -> None:
             emit(_plain_draft(name, found))
             return
         for line in (f"{name}: {found.phase}", *(f"wanting {printable(each)}" for each in found.blockers)):
-            say(line)
+            write_line(line)
         return
     if json_output:
         emit(_plain(found))
         return
     for line in _lines(found):
-        say(line)
+        write_line(line)
     if found.review is not None and found.review.phase == "REVIEW":
         note("`gatewright review vote RUN green|yellow|red` votes; `gatewright approvals show RUN` shows the change")
 
