@@ -144,9 +144,9 @@ async def receive_bundle(client: Client, run_id: str, into: Path) -> Path:
     try:
         await asyncio.to_thread(into.mkdir, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=into, prefix=".received-", suffix=".zip") as file:
-            told = await client.receive_bundle(run_id, file.file, limit=MAX_ARCHIVE_BYTES)
+            received = await client.receive_bundle(run_id, file.file, limit=MAX_ARCHIVE_BYTES)
             file.flush()
-            await asyncio.to_thread(_unpack_received, Path(file.name), into / run_id, told.manifest_sha256)
+            await asyncio.to_thread(_unpack_received, Path(file.name), into / run_id, received.manifest_sha256)
     except OSError as error:
         raise MalformedError(f"{into}: {error.strerror or error}", code="output_unwritable") from error
     return into / run_id

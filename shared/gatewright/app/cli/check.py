@@ -209,7 +209,7 @@ async def preview_proofs(contract: TaskContract, repository: Path | None, baseli
             tree = tree_at(user_checkout(repository), baseline or contract.rollback.baseline_ref)
         except GitError:
             tree = None  # the gates report that
-    told = []
+    proofs = []
     for test in contract.acceptance_tests:
         try:
             framework, words = await _preview_words(parse_command(test.cmd), tree)
@@ -218,8 +218,8 @@ async def preview_proofs(contract: TaskContract, repository: Path | None, baseli
         if not test.must_pass:
             words = "it does not have to pass, so nothing is asked of it"
         costs, remains = _proof_costs(framework) if test.must_pass and framework else ("", "")
-        told.append(CommandProof(test.name, test.cmd, framework, words, test.hidden, costs, remains))
-    return tuple(told)
+        proofs.append(CommandProof(test.name, test.cmd, framework, words, test.hidden, costs, remains))
+    return tuple(proofs)
 
 
 async def _preview_words(argv: tuple[str, ...], tree: TreeFiles | None) -> tuple[str, str]:

@@ -103,8 +103,8 @@ def _doctor_cluster(pools: tuple[str, ...], *, json_output: bool) -> None:
     good = all(finding.severity != "error" for finding in findings)
     processes = sorted((each.role, each.version, each.id, each.metadata.get("identity", "")) for each in look.processes)
     if json_output:
-        told = [dict(zip(("role", "version", "id", "identity"), each, strict=True)) for each in processes]
-        facts = {"server": look.server, "round_trip_ms": round(look.round_trip * 1000, 1), "processes": told}
+        rows = [dict(zip(("role", "version", "id", "identity"), each, strict=True)) for each in processes]
+        facts = {"server": look.server, "round_trip_ms": round(look.round_trip * 1000, 1), "processes": rows}
         emit({"ok": good, "findings": findings, **facts})
     else:
         write_line(f"nats-server {look.server}, an answer takes {look.round_trip * 1000:.0f} ms; {len(processes)} processes")

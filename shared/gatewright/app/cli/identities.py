@@ -54,8 +54,8 @@ def list_identities(keys: Keys = None, json_output: JsonOutput = False) -> None:
     from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 
     folder = find_servers(keys, (), None).keys
-    found, said = known(folder), identity_limits.read(folder)
-    bounds = {each.name: identity_limits.in_force(each.name, said) for each in found}
+    found, limits = known(folder), identity_limits.read(folder)
+    bounds = {each.name: identity_limits.in_force(each.name, limits) for each in found}
     if json_output:
         emit(
             [
@@ -156,10 +156,10 @@ def limit_identity(
     from gatewright.bus import identity_changes
     from gatewright.bus.identity_limits import IdentityLimits
 
-    said = None if shipped else IdentityLimits(connections, subscriptions, payload)
-    if said == IdentityLimits() or (shipped and (connections, subscriptions, payload) != (None, None, None)):
+    limits = None if shipped else IdentityLimits(connections, subscriptions, payload)
+    if limits == IdentityLimits() or (shipped and (connections, subscriptions, payload) != (None, None, None)):
         raise MalformedError("give one limit or more, or --shipped alone", code="invalid_input")
-    done = _change_servers(partial(identity_changes.limit, name=name, said=said), files.keys, files.config, files.pid)
+    done = _change_servers(partial(identity_changes.limit, name=name, said=limits), files.keys, files.config, files.pid)
     _print_outcome("limited", [name], done, json_output=json_output)
 
 
@@ -209,20 +209,20 @@ def jwt(
             "--push is for the operator made here; accounts of another are pushed by its tools", code="invalid_input"
         )
     wanted = OperatorFiles(keys, into, resolver, tuple(pools or (DEFAULT_POOL,)), partitions, self_signed, push)
-    made, told = write_accounts(wanted)
+    made, confirmed = write_accounts(wanted)
     if json_output:
         emit(
             {
                 "accounts": {name: made.keys[name].public for name in made.accounts},
                 "closed": sorted(made.closed),
-                "confirmed": told,
+                "confirmed": confirmed,
             }
         )
         return
     write_line(f"{len(made.accounts)} accounts and {len(made.users)} users in {printable(str(into))}")
     write_line(f"  server     include {OPERATOR_CONFIG} in its configuration, in the place of `accounts`")
     write_line("  processes  GATEWRIGHT_NATS_SEED names the file of an identity in creds/")
-    if told:
+    if confirmed:
         write_line("  confirmed  every server accepts and refuses what it should")
 
 
@@ -245,14 +245,14 @@ def _print_outcome(
     if json_output:
         written = [str(file) for file in done.written]
         known = {} if standings is None else {"publishers": standings}
-        emit({what: names, "written": written, "told": done.told, "confirmed": done.confirmed, **known})
+        emit({what: names, "written": written, "told": done.signalled, "confirmed": done.confirmed, **known})
         return
     write_line(f"{what} {', '.join(names)}")
     for file in done.written:
         write_line(f"  written    {printable(str(file))}")
     if done.confirmed:
         write_line("  confirmed  every server accepts and refuses what it should")
-    elif not done.told:
+    elif not done.signalled:
         write_line("  not sent   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
     else:
         write_line("  not asked  set GATEWRIGHT_NATS_URL, then `gatewright identities check`")

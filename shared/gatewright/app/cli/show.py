@@ -265,11 +265,11 @@ async def attach_when_running(place: CommandContext, note: Callable[[str], None]
     from gatewright.app.cli.session import attach_client
     from gatewright.app.stack.state import read
 
-    told = place.bus is not None
+    notified = place.bus is not None
     while place.bus is None and read(place.home) is None:
-        if not told:
+        if not notified:
             note("no stack runs here yet: waiting for one (Ctrl-C stops waiting)")
-            told = True
+            notified = True
         await asyncio.sleep(_LOOK_AGAIN)
     async with attach_client(place.bus, place.home) as client:
         yield client
@@ -286,7 +286,7 @@ async def wait_for_run(client: Client, wanted: str | None, note: Callable[[str],
 
     source = LedgerSource(client)
     by_id = wanted is not None and WHOLE_ID.fullmatch(wanted) is not None  # only a full id can be that of a future run
-    told = False
+    notified = False
     while True:
         try:
             run_id = await find_run(source, wanted)
@@ -297,9 +297,9 @@ async def wait_for_run(client: Client, wanted: str | None, note: Callable[[str],
                 raise
         else:
             return run_id
-        if not told:
+        if not notified:
             note(f"there is no {wanted} yet: waiting for it" if wanted else "there are no runs yet: waiting for the first one")
-            told = True
+            notified = True
         if wanted is not None:
             async with contextlib.aclosing(client.follow(wanted)) as events:
                 await anext(events)

@@ -155,11 +155,11 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
         raise DeniedError("a request is handed on to a person, and by nothing else", code="delegation_misplaced")
     if order.delegate_to is not None and same_person(order.delegate_to, person):
         raise DeniedError(f"{person} has it already", code="delegate_not_allowed")
-    said = {"verdict": order.verdict, "person": person, "decided_at": timestamp(now), "comment": order.comment}
-    return OrderedDecision(request, decision_on(request, **said, phrase=phrase, delegate_to=order.delegate_to))
+    fields = {"verdict": order.verdict, "person": person, "decided_at": timestamp(now), "comment": order.comment}
+    return OrderedDecision(request, decision_on(request, **fields, phrase=phrase, delegate_to=order.delegate_to))
 
 
-def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
+def signing_summary(ordered: OrderedDecision, key: str) -> list[str]:
     """Format what the person sees in the terminal: the request, the document, and finally its meaning. All printable."""
     decision = ordered.decision
     standing = ApprovalStanding(request=ordered.request, request_sha256=request_digest(ordered.request), status="pending")
@@ -240,7 +240,7 @@ class SigningAgent:
             raise UnavailableError("the agent is asking about another decision: answer that first", code="service_busy")
         async with self._asking:
             ordered = read_order(data, self.person, self.clock.now())
-            lines = told_before_signing(ordered, f"{self.key} ({self._fingerprint})")
+            lines = signing_summary(ordered, f"{self.key} ({self._fingerprint})")
             if not await self._ask_person(request, lines, ordered.decision.verdict):
                 write_line("not signed")
                 raise DeniedError("nothing was signed: the answer in the agent's terminal was no", code="signature_declined")

@@ -173,6 +173,6 @@ def _sign_decision(standing: ApprovalStanding, answer: Answer, now: datetime) ->
         note(printable(line))
     if request.phrase and answer.verdict == "approve" and answer.phrase is None and sys.stdin.isatty():
         phrase = input(f"{request.request_id} ({printable(request.why)})\ntype exactly {printable(request.phrase)!r}: ")
-    said = {"verdict": answer.verdict, "person": answer.person, "decided_at": timestamp(now), "comment": answer.comment}
+    fields = {"verdict": answer.verdict, "person": answer.person, "decided_at": timestamp(now), "comment": answer.comment}
     words = {"phrase": phrase if request.phrase else "", "delegate_to": answer.delegate_to}
-    return sign_decision(decision_on(request, **said, **words), answer.key)
+    return sign_decision(decision_on(request, **fields, **words), answer.key)

@@ -38,7 +38,7 @@ class GrantFlags:
         ""
     )
 
-    def said(self) -> dict[str, object]:
+    def document_fields(self) -> dict[str, object]:
         """Return the fields of the document."""
         optional = {"versions": self.versions, "risk_at_most": self.risk}
         given = {name: value for name, value in optional.items() if value}
@@ -67,7 +67,7 @@ def grant(
     now = SystemClock().now()
     who, with_key = _signer(person, key)
     until = end_of(flags.until, now)
-    found = asyncio.run(grant_all_like(name, who, with_key, now, until, **flags.said(), comment=comment))
+    found = asyncio.run(grant_all_like(name, who, with_key, now, until, **flags.document_fields(), comment=comment))
     _show(found, json_output=json_output)
 
 
@@ -152,7 +152,7 @@ def end_of(until: str, now: datetime) -> datetime:
     return found.astimezone(UTC)
 
 
-def grant_like(request: ApprovalRequest, person: str, now: datetime, until: datetime, **said: object) -> ApprovalGrant:
+def grant_like(request: ApprovalRequest, person: str, now: datetime, until: datetime, **fields: object) -> ApprovalGrant:
     """Build a grant for the repository and rule of ``request``. Raises MalformedError (``bad_grant``)."""
     import secrets
 
@@ -171,7 +171,7 @@ def grant_like(request: ApprovalRequest, person: str, now: datetime, until: date
         "person": person,
         "made_at": timestamp(now),
         "not_after": timestamp(until),
-        **said,
+        **fields,
     }
     try:
         return msgspec.convert(plain, ApprovalGrant)
@@ -179,7 +179,7 @@ def grant_like(request: ApprovalRequest, person: str, now: datetime, until: date
         raise MalformedError(f"that can be no grant: {error}", code="bad_grant") from error
 
 
-async def grant_all_like(name: str, person: str, key: Path, now: datetime, until: datetime, **said: object) -> GrantStanding:
+async def grant_all_like(name: str, person: str, key: Path, now: datetime, until: datetime, **fields: object) -> GrantStanding:
     """Grant future requests like the request ``name``. Raises as the gatekeeper refuses a grant."""
     from gatewright.app.cli.context import find_place
     from gatewright.contracts import ApprovalsRequest, GrantChange
@@ -192,7 +192,7 @@ async def grant_all_like(name: str, person: str, key: Path, now: datetime, until
         if len(found) != 1:
             ids = ", ".join(each.request_id for each in found) or "one that is there"
             raise MalformedError(f"{name} means {len(found)} requests: name {ids}", code="approval_unknown")
-        signed = sign_document(grant_like(found[0], person, now, until, **said), key, GRANT_NAMESPACE)
+        signed = sign_document(grant_like(found[0], person, now, until, **fields), key, GRANT_NAMESPACE)
         return await inbox.change_grant(GrantChange(kind="grant", signed=signed))
 
 

@@ -55,8 +55,8 @@ def vote(
 
     from gatewright.app.cli.context import find_place
 
-    said = vote_of(colour, scope, rationale, evidence, mitigation or [])
-    found = asyncio.run(cast(name, said, *signing_identity(find_place(), person, key)))
+    review_vote = vote_of(colour, scope, rationale, evidence, mitigation or [])
+    found = asyncio.run(cast(name, review_vote, *signing_identity(find_place(), person, key)))
     if json_output:
         emit(_plain(found))
         return
@@ -158,8 +158,8 @@ async def cast(name: str, vote: ReviewVote, person: str, key: Path) -> ApprovalS
 
     async with open_inbox(find_place()) as inbox:
         found = await inbox.review(name)
-        said = {"verdict": "vote", "person": person, "decided_at": timestamp(SystemClock().now()), "vote": vote}
-        signed = await asyncio.to_thread(sign_decision, decision_on(found.request, **said), key)
+        fields = {"verdict": "vote", "person": person, "decided_at": timestamp(SystemClock().now()), "vote": vote}
+        signed = await asyncio.to_thread(sign_decision, decision_on(found.request, **fields), key)
         await inbox.decide([signed])
         return await inbox.review(found.request.request_id)
 

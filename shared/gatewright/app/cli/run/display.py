@@ -37,7 +37,7 @@ class Display(Protocol):
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         """Display what the run waits for, after a change; empty if it waits for nothing."""
 
-    def activity(self, view: RunView, said: AgentActivity) -> None:
+    def activity(self, view: RunView, activity: AgentActivity) -> None:
         """Display the current activity that an agent reports."""
 
     def asking(self) -> AbstractContextManager[None]:
@@ -64,7 +64,7 @@ class JsonDisplay(Display):
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         emit(WaitNotice(view.run.run_id, tuple(waits)))
 
-    def activity(self, view: RunView, said: AgentActivity) -> None:
+    def activity(self, view: RunView, activity: AgentActivity) -> None:
         """Print nothing: lines are events of the run, and this is none."""
 
     def close(self, view: RunView) -> None:
@@ -101,8 +101,8 @@ class PlainDisplay(Display):
         for words in wait_lines(waits):
             write_line(words)
 
-    def activity(self, view: RunView, said: AgentActivity) -> None:
-        for line in activity_lines(view, said) if said.event not in MOMENTARY else ():
+    def activity(self, view: RunView, activity: AgentActivity) -> None:
+        for line in activity_lines(view, activity) if activity.event not in MOMENTARY else ():
             if self._verbose:
                 write_line(event_text(line))
             elif line.mark == "warn":

@@ -58,9 +58,9 @@ class LedgerSource:
                 every = await self._views(run.run_id for run in reversed(await self._client.runs()))
                 return RunPage(tuple(view for view in every if not view.run.ended), more=False)
             views += await self._views(run.run_id for run in listed.runs)
-            told = claims_of(listed)
-            silent.update(told.silent)
-            moved.update(told.moved)
+            claims = claims_of(listed)
+            silent.update(claims.silent)
+            moved.update(claims.moved)
             if not listed.more or not listed.runs:
                 return RunPage(tuple(views), more=False, claims=ReportedClaims(silent=silent, moved=moved))
             before = listed.runs[-1].run_id

@@ -245,8 +245,8 @@ def maker_words(task: RunTask) -> str:
     asked = asked_words(task)
     if not asked:
         return ""
-    said = " ".join(task.result.summary.split()) if task.result is not None else ""
-    words = f"with {asked}" + (f": {said}" if said else "")
+    summary = " ".join(task.result.summary.split()) if task.result is not None else ""
+    words = f"with {asked}" + (f": {summary}" if summary else "")
     return words if len(words) <= _SUMMARY_WIDTH else words[: _SUMMARY_WIDTH - 1] + "…"
 
 
