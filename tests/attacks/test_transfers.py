@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.app.cli.hosts.next_actions import approval_entry
-from gatewright.app.cli.people.agent_server import OrderedDecision, told_before_signing
+from gatewright.app.cli.people.agent_server import OrderedDecision, signing_summary
 from gatewright.app.cli.people.inbox import page
 from gatewright.app.cli.people.notices import digest
 from gatewright.app.console.drawing import make_templates
@@ -129,7 +129,7 @@ async def test_who_approves_sees_provider_sources_bound_and_preview(repository: 
         assert "the worker sends at most 5,000 bytes in all, to make the change (low risk)" in lines
         assert "  to openai: gpt-5.5 at https://api.openai.com:443" in lines
         assert "at most 5,000 bytes to openai (the model gpt-5.5)" in request.why
-        for place in (page(standing_of(request)), told_before_signing(ordered(request), "ana")):
+        for place in (page(standing_of(request)), signing_summary(ordered(request), "ana")):
             assert all(any(line in each for each in place) for line in lines)
         drawn = make_templates().get_template("decide.html").module.sends(request)  # type: ignore[attr-defined] # a macro
         assert all(line in unescape(drawn) for line in lines)

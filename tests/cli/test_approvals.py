@@ -211,11 +211,11 @@ def test_a_webhook_that_fails_is_given_the_same_again_and_then_nothing_twice(hoo
     now = iter(range(0, 1000, 100))
     notifier, found = Notifier(webhook=hook.url, clock=lambda: next(now)), standings()
     for _ in range(3):
-        notifier.tell(found)
+        notifier.send_notices(found)
     assert len(hook.bodies) == 2
     assert hook.bodies[0] == hook.bodies[1]
     assert hook.keys[0] == hook.keys[1]
-    notifier.tell([*found, replace(found[0], request=replace(found[0].request, request_id="run-other0000.ask.1"))])
+    notifier.send_notices([*found, replace(found[0], request=replace(found[0].request, request_id="run-other0000.ask.1"))])
     assert json.loads(hook.bodies[2])["waiting"] == 1
 
 
@@ -226,14 +226,14 @@ def test_a_webhook_is_called_again_when_it_asks_for_and_not_before(hook: Hook, r
     notifier, found = Notifier(webhook=hook.url, clock=lambda: now[0]), standings()
     for moment, calls in ((0.0, 1), (pause - 0.5, 1), (pause, 2)):
         now[0] = moment
-        notifier.tell(found)
+        notifier.send_notices(found)
         assert len(hook.bodies) == calls
     assert hook.keys[0] == hook.keys[1]
 
 
 def test_all_that_is_new_comes_in_one_digest_without_patch_and_words(hook: Hook) -> None:
     hook.refusals = 0
-    Notifier(webhook=hook.url).tell(standings())
+    Notifier(webhook=hook.url).send_notices(standings())
     (body,) = hook.bodies
     assert json.loads(body)["waiting"] == 2
     for kept in (b"diff --git", b"new layout", b"git.example.org"):
@@ -245,9 +245,9 @@ def test_a_command_is_given_the_digest_and_one_that_fails_is_started_again(tmp_p
     lines = ("import pathlib, sys", f"file = pathlib.Path({str(told)!r})", "first = not file.exists()")
     script.write_text("\n".join([*lines, "file.write_bytes(sys.stdin.buffer.read())", "sys.exit(first)"]))
     notifier = Notifier(command=f"{sys.executable} {script}")
-    notifier.tell(standings())
+    notifier.send_notices(standings())
     assert len(notifier.new("command", standings())) == 2
-    notifier.tell(standings())
+    notifier.send_notices(standings())
     assert notifier.new("command", standings()) == []
     assert json.loads(told.read_bytes()) == msgspec.to_builtins(digest(standings()))
 

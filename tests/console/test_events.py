@@ -13,7 +13,7 @@ import pytest
 from gatewright.app.console.common_look import CommonLook
 from gatewright.app.console.drawing import make_templates, row_html
 from gatewright.app.console.events import PageStream, format_event
-from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.claims import ReportedClaims
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.memory.bus import MemoryBus, MemoryServer
@@ -173,8 +173,8 @@ async def test_a_page_is_told_which_process_claims_a_task_though_the_ledger_stan
     await follower.catch_up()
     (task, *_) = follower.board.rows[run_id_of(1)].in_hand
 
-    async def ask() -> ToldClaims:
-        return ToldClaims(processes={run_id_of(1): {task.task_id: "P1"}})
+    async def ask() -> ReportedClaims:
+        return ReportedClaims(processes={run_id_of(1): {task.task_id: "P1"}})
 
     follower.attach(bus, ask)
     templates, position = make_templates(), event_id(follower.board)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from joserfc import jwt
 
-from gatewright.app.cli.people.agent_server import read_order, told_before_signing
+from gatewright.app.cli.people.agent_server import read_order, signing_summary
 from gatewright.app.console.orders import request_of
 from gatewright.app.console.passkeys import MadePasskey, PasskeyAnswer, PasskeyOrder, _bytes
 from gatewright.app.console.provider.attempts import SignInAttempts
@@ -69,7 +69,7 @@ def test_an_odd_order_signs_nothing_or_what_it_shows(values: tuple[object, ...])
             ordered = read_order(data, "ana", NOW)
         except (MalformedError, DeniedError):
             continue
-        assert told_before_signing(ordered, "key")
+        assert signing_summary(ordered, "key")
 
 
 FORM: dict[str, str] = {

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.people.agent_server import agent_origin, check_agent_address, origin_of, read_order, told_before_signing
+from gatewright.app.cli.people.agent_server import agent_origin, check_agent_address, origin_of, read_order, signing_summary
 from gatewright.app.cli.people.sign_agent import SigningTerminal
 from gatewright.app.cli.people.signing import public_key
 from gatewright.contracts import ApprovalDecision, ApprovalList, ApprovalRequest, codec
@@ -162,7 +162,7 @@ def test_a_question_is_taken_back_when_its_page_goes(agent: ServedAgent) -> None
 def test_what_is_shown_is_printable_and_ends_with_what_is_said() -> None:
     request = waiting(why=HOSTILE, user_request=HOSTILE)
     ordered = read_order(order(request, "reject", comment=HOSTILE), "ana", before(request))
-    lines = told_before_signing(ordered, "key")
+    lines = signing_summary(ordered, "key")
     assert all(line.isprintable() or not line for line in lines)
     assert lines[-4] == f"ana answers REJECT to {request.request_id}"
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from gatewright.app.feed import follower as feed
-from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.claims import ReportedClaims
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.ledger_layout import Seen
@@ -118,8 +118,8 @@ async def test_which_process_claims_a_task_is_on_the_board_until_the_task_is_ove
     (task, *_) = follower.board.rows[run_id_of(1)].in_hand
     said = {run_id_of(1): {task.task_id: "P1", "no such task": "P2"}, "run-of-nobody": {task.task_id: "P3"}}
 
-    async def ask() -> ToldClaims:
-        return ToldClaims(processes=said)
+    async def ask() -> ReportedClaims:
+        return ReportedClaims(processes=said)
 
     follower.attach(bus, ask)
     await follower.look()
@@ -133,8 +133,8 @@ async def test_which_process_claims_a_task_is_on_the_board_until_the_task_is_ove
     assert {each.process for each in follower.board.rows[run_id_of(1)].in_hand} == {""}
 
 
-async def _none() -> ToldClaims:
-    return ToldClaims()
+async def _none() -> ReportedClaims:
+    return ReportedClaims()
 
 
 class SwallowingBus(MemoryBus):

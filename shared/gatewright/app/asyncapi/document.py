@@ -66,7 +66,7 @@ def _document(
     operations: Json = {}
     for access in accesses:
         operations |= _operations(access, channels, prefixed=prefixed)
-    said = {name for channel in channels for name in (*channel.payloads, *channel.answers)}
+    payload_names = {name for channel in channels for name in (*channel.payloads, *channel.answers)}
     return {
         "asyncapi": ASYNCAPI,
         "info": {
@@ -82,7 +82,7 @@ def _document(
         "components": {
             "securitySchemes": _security(),
             "messages": _messages(channels),
-            "schemas": payloads.components(said),
+            "schemas": payloads.components(payload_names),
         },
     }
 

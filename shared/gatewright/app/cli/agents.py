@@ -13,7 +13,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.errors import DeniedError, Fault, GatewrightError, UnavailableError
 from gatewright.order_form.run_options import ANY_AGENT
 from gatewright.view.safe_text import printable
@@ -76,8 +76,8 @@ def list_agents(json_output: JsonOutput = False) -> None:
         if row["folder"] is not None:
             state += f": {_standing(row)}"
         mark = {True: "✔", False: "✘", None: "·"}[row["admitted"] if row["usable"] else False]
-        say(f"{mark} {row['name']:<{name}} {row['protocol']:<{protocol}} {printable(state)}")
-    say(f"  models of the worker: {printable(', '.join(models) or 'none')}")
+        write_line(f"{mark} {row['name']:<{name}} {row['protocol']:<{protocol}} {printable(state)}")
+    write_line(f"  models of the worker: {printable(', '.join(models) or 'none')}")
 
 
 def _standing(row: Mapping[str, Any]) -> str:
@@ -110,15 +110,15 @@ def probe(
     found: dict[str, Any] = {}
     for found in probe_agent(agent, place.home):
         if "step" in found and not json_output:
-            say(f"{marks[found['outcome']]} {found['step']:<18} {printable(found['found'])}")
+            write_line(f"{marks[found['outcome']]} {found['step']:<18} {printable(found['found'])}")
     if json_output:
         emit(found)
     elif found["admitted"]:
-        may = found["permitted"]
-        say(f"  {printable(agent)} {printable(found['agent_version'])} is admitted: contracts with {', '.join(may['shells'])}")
-        say(f"  tasks that only read: {'yes' if may['read_only'] else 'no'}")
+        may, version = found["permitted"], printable(found["agent_version"])
+        write_line(f"  {printable(agent)} {version} is admitted: contracts with {', '.join(may['shells'])}")
+        write_line(f"  tasks that only read: {'yes' if may['read_only'] else 'no'}")
     else:
-        say(f"  {printable(agent)} {printable(found['agent_version'])} is not admitted")
+        write_line(f"  {printable(agent)} {printable(found['agent_version'])} is not admitted")
     if not found["admitted"]:
         raise typer.Exit(Exit.FAILED)
 
@@ -151,11 +151,11 @@ def login_check(
         emit({"ok": not faults, "faults": documents, "provider": answer or None})
     else:
         for fault in faults:
-            say(f"✘ {printable(fault.message)}")
+            write_line(f"✘ {printable(fault.message)}")
         if answer:
-            say(f"✔ {printable(answer)}")
+            write_line(f"✔ {printable(answer)}")
         if not faults:
-            say("✔ a run with it could begin")
+            write_line("✔ a run with it could begin")
     if faults:
         raise typer.Exit(Exit.INFRASTRUCTURE)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
 from gatewright.resources import policy_directory
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gatewright.bus.identities import BusAddress
 
 Keys = Annotated[Path | None, typer.Option("--keys", metavar="DIR", help="Directory of the identities (default: home folder)")]
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 _STORE = "nats"
 #: Seconds of retries against a server that does not answer.
 _PATIENCE_SECONDS = 60.0
@@ -65,12 +65,12 @@ def backup(
             }
         )
         return
-    say(f"kept {printable(str(folder))}: {contents.size()} bytes, the ledger up to message {contents.moment}")
+    write_line(f"kept {printable(str(folder))}: {contents.size()} bytes, the ledger up to message {contents.moment}")
     if contents.bundle_store:
-        say(f"  bundles stay in {printable(contents.bundle_store)}, and are no part of it")
+        write_line(f"  bundles stay in {printable(contents.bundle_store)}, and are no part of it")
     if made.later:
-        say(f"  {len(made.later)} runs ended while it was taken: to the backup they are open")
-    say(f"  digest sha256:{made.sha256}  (keep it elsewhere: `restore --digest` holds the backup to it)")
+        write_line(f"  {len(made.later)} runs ended while it was taken: to the backup they are open")
+    write_line(f"  digest sha256:{made.sha256}  (keep it elsewhere: `restore --digest` holds the backup to it)")
     note("the backup holds private keys and is not encrypted: encrypt it before it leaves this host")
 
 
@@ -101,28 +101,28 @@ def restore(
         emit({"folder": str(folder), "sha256": found, "moment": contents.moment, "restored": done is not None, **counts})
         return
     size = f"{contents.size()} bytes of {contents.created_at}, the ledger up to message {contents.moment}"
-    say(f"{'whole' if done is None else 'restored'} {printable(str(folder))}: {size}")
+    write_line(f"{'whole' if done is None else 'restored'} {printable(str(folder))}: {size}")
     for run in done.ahead if done else ():
-        say(f"  {printable(run)}: its bundle is newer than the ledger, and was put aside (runs-after-backup)")
+        write_line(f"  {printable(run)}: its bundle is newer than the ledger, and was put aside (runs-after-backup)")
     if done is not None and any(file.path.startswith("policies/") for file in contents.files):
-        say("  policies are in the home folder: set GATEWRIGHT_POLICIES to its `policies`")
+        write_line("  policies are in the home folder: set GATEWRIGHT_POLICIES to its `policies`")
 
 
 def _print_progress(words: str) -> None:
-    say(f"  {printable(words)}")
+    write_line(f"  {printable(words)}")
 
 
 def _skip_progress(words: str) -> None:
     """Print nothing: with --json the result on the last line is the only output."""
 
 
-def back_up(folder: Path, keys: Path | None, tell: Tell) -> BackupOutcome:
+def back_up(folder: Path, keys: Path | None, progress: Progress) -> BackupOutcome:
     """Back up the home folder, or the bus that was named. Raises GatewrightError, OSError."""
     from gatewright.app.cli.context import find_place
     from gatewright.bus.identities import bus_keys
 
     place = find_place()
-    return asyncio.run(_back_up_bus(folder, place, keys or bus_keys(place.home), tell))
+    return asyncio.run(_back_up_bus(folder, place, keys or bus_keys(place.home), progress))
 
 
 def check_backup(folder: Path, digest: str | None) -> tuple[BackupContents, str]:
@@ -140,7 +140,7 @@ def check_backup(folder: Path, digest: str | None) -> tuple[BackupContents, str]
 
 
 def restore_installation(
-    folder: Path, contents: BackupContents, only: str | None, replicas: int | None, tell: Tell
+    folder: Path, contents: BackupContents, only: str | None, replicas: int | None, progress: Progress
 ) -> Restored:
     """Restore a backup that was checked. Raises GatewrightError, OSError."""
     from gatewright.app.backup.restoring import Restored, bring_files, staged_home
@@ -150,16 +150,16 @@ def restore_installation(
     if only == "streams":
         if place.bus is None:
             raise MalformedError("--only streams is for a bus that was named: set GATEWRIGHT_NATS_URL", code="invalid_input")
-        ahead = asyncio.run(_streams_to(place.bus, folder, contents, replicas, tell, place.home))
+        ahead = asyncio.run(_streams_to(place.bus, folder, contents, replicas, progress, place.home))
         return Restored(len(contents.streams), 0, 0, ahead)
     with staged_home(place.home) as staging:
-        bring_files(folder, contents, staging, tell)
+        bring_files(folder, contents, staging, progress)
         if only is None:
-            asyncio.run(_restore_streams(place.bus, staging, folder, contents, replicas, tell))
+            asyncio.run(_restore_streams(place.bus, staging, folder, contents, replicas, progress))
     return Restored(len(contents.streams) if only is None else 0, len(contents.files), len(contents.bundles))
 
 
-async def _back_up_bus(folder: Path, place: CommandContext, keys: Path, tell: Tell) -> BackupOutcome:
+async def _back_up_bus(folder: Path, place: CommandContext, keys: Path, progress: Progress) -> BackupOutcome:
     from gatewright.app.backup.taking import take_backup
     from gatewright.bus.jetstream.connection import Connection
     from gatewright.bus.jetstream.starting import repeat_until_answered
@@ -167,7 +167,7 @@ async def _back_up_bus(folder: Path, place: CommandContext, keys: Path, tell: Te
     async with _provisioner(place, keys) as address:
         connection = await repeat_until_answered(lambda: Connection.open(address, name="backup"), seconds=_PATIENCE_SECONDS)
         try:
-            return await take_backup(connection, _installation(place, keys), folder, SystemClock(), tell)
+            return await take_backup(connection, _installation(place, keys), folder, SystemClock(), progress)
         finally:
             await connection.close()
 
@@ -238,7 +238,7 @@ def _below(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
 
 
 async def _restore_streams(
-    bus: BusAddress | None, staging: Path, folder: Path, contents: BackupContents, replicas: int | None, tell: Tell
+    bus: BusAddress | None, staging: Path, folder: Path, contents: BackupContents, replicas: int | None, progress: Progress
 ) -> None:
     """Restore the streams: to the bus that was named, or to a server that this function starts."""
     from gatewright.app.stack.nats_server import NatsServer
@@ -246,15 +246,15 @@ async def _restore_streams(
     from gatewright.bus.topology import is_of_ledger
 
     if bus is not None:
-        await _streams_to(bus, folder, contents, replicas, tell, None)
+        await _streams_to(bus, folder, contents, replicas, progress, None)
         return
     partitions = max(1, sum(is_of_ledger(stream.stream) for stream in contents.streams))
     async with await NatsServer.start(staging / _STORE, keys=bus_keys(staging), partitions=partitions) as server:
-        await _streams_to(server.address(PROVISIONER), folder, contents, replicas, tell, None)
+        await _streams_to(server.address(PROVISIONER), folder, contents, replicas, progress, None)
 
 
 async def _streams_to(
-    address: BusAddress, folder: Path, contents: BackupContents, replicas: int | None, tell: Tell, home: Path | None
+    address: BusAddress, folder: Path, contents: BackupContents, replicas: int | None, progress: Progress, home: Path | None
 ) -> tuple[str, ...]:
     from gatewright.app.backup.restoring import bring_streams, set_aside
     from gatewright.bus.jetstream.connection import Connection
@@ -262,7 +262,7 @@ async def _streams_to(
 
     connection = await repeat_until_answered(lambda: Connection.open(address, name="restore"), seconds=_PATIENCE_SECONDS)
     try:
-        await bring_streams(connection, folder, contents, replicas, tell)
+        await bring_streams(connection, folder, contents, replicas, progress)
     finally:
         await connection.close()
     return set_aside(home, contents.streams) if home is not None else ()

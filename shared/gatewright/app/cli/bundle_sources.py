@@ -144,9 +144,9 @@ async def receive_bundle(client: Client, run_id: str, into: Path) -> Path:
     try:
         await asyncio.to_thread(into.mkdir, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=into, prefix=".received-", suffix=".zip") as file:
-            told = await client.receive_bundle(run_id, file.file, limit=MAX_ARCHIVE_BYTES)
+            received = await client.receive_bundle(run_id, file.file, limit=MAX_ARCHIVE_BYTES)
             file.flush()
-            await asyncio.to_thread(_unpack_received, Path(file.name), into / run_id, told.manifest_sha256)
+            await asyncio.to_thread(_unpack_received, Path(file.name), into / run_id, received.manifest_sha256)
     except OSError as error:
         raise MalformedError(f"{into}: {error.strerror or error}", code="output_unwritable") from error
     return into / run_id
@@ -195,13 +195,13 @@ def _temporary_folder() -> Path:
 @contextlib.asynccontextmanager
 async def open_source(wanted: str | None = None) -> AsyncIterator[RunSource]:
     """Yield the ledger of the running system, or else the bundles of the home folder; for an address, the bundle there."""
-    from gatewright.app.cli.output import say
+    from gatewright.app.cli.output import write_line
     from gatewright.app.cli.runs.ledger_source import LedgerSource
     from gatewright.app.cli.session import attach_client
     from gatewright.app.stack.state import read
 
     def warn(text: str) -> None:
-        say(printable(text), stream=sys.stderr)
+        write_line(printable(text), stream=sys.stderr)
 
     if wanted is not None and is_address(wanted):
         yield BundleSource(fetch_bundle(wanted).parent, warn, folder="")

@@ -15,7 +15,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.schemas import read_document, read_submittable
 from gatewright.errors import CommandRefusedError, GitError
 from gatewright.view.safe_text import printable
@@ -114,10 +114,10 @@ def show(
         emit({"folder": str(folder), "files": files})
         return
     width = max(len(str(each["name"])) for each in files)
-    say(printable(f"Policies of {folder}, over those of the package"))
+    write_line(printable(f"Policies of {folder}, over those of the package"))
     for each in files:
         digest = str(each["sha256"] or "a folder")[:12]
-        say(printable(f"{each['name']:<{width}}  {each['from']:<9}  {digest:<12}  {each['path']}"))
+        write_line(printable(f"{each['name']:<{width}}  {each['from']:<9}  {digest:<12}  {each['path']}"))
 
 
 @reported
@@ -175,9 +175,9 @@ def _print_answer(answer: DryRunAnswer, *, json_output: bool, ahead: ContractPre
     else:
         if ahead is not None:
             rule_table(answer)
-            say(printable(role_line(ahead.role)))
+            write_line(printable(role_line(ahead.role)))
         for line in (*(proof_lines(ahead.proofs) if ahead is not None and ahead.proofs else ()), *verdict_lines(answer)):
-            say(printable(line))
+            write_line(printable(line))
     raise typer.Exit(Exit.GOOD if answer.passed else Exit.FAILED)
 
 
@@ -209,7 +209,7 @@ async def preview_proofs(contract: TaskContract, repository: Path | None, baseli
             tree = tree_at(user_checkout(repository), baseline or contract.rollback.baseline_ref)
         except GitError:
             tree = None  # the gates report that
-    told = []
+    proofs = []
     for test in contract.acceptance_tests:
         try:
             framework, words = await _preview_words(parse_command(test.cmd), tree)
@@ -218,8 +218,8 @@ async def preview_proofs(contract: TaskContract, repository: Path | None, baseli
         if not test.must_pass:
             words = "it does not have to pass, so nothing is asked of it"
         costs, remains = _proof_costs(framework) if test.must_pass and framework else ("", "")
-        told.append(CommandProof(test.name, test.cmd, framework, words, test.hidden, costs, remains))
-    return tuple(told)
+        proofs.append(CommandProof(test.name, test.cmd, framework, words, test.hidden, costs, remains))
+    return tuple(proofs)
 
 
 async def _preview_words(argv: tuple[str, ...], tree: TreeFiles | None) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import typer
 
 from gatewright.app.cli.doctor import for_observer, see_cluster
 from gatewright.app.cli.options import grouped
-from gatewright.app.cli.output import note, reported, say
+from gatewright.app.cli.output import note, reported, write_line
 from gatewright.errors import ConfigurationError, DeniedError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def console(
         async with connect():
             pass  # report immediately what cannot be reached
         with listening_socket(host, port) as listening:
-            say(f"{CONSOLE_IS_ON}http://{http}/")
+            write_line(f"{CONSOLE_IS_ON}http://{http}/")
             await serve(app, listening)
 
     host, port = read_address(http)

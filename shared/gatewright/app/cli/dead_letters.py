@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.clock import SystemClock, timestamp
 from gatewright.view.safe_text import printable
 
@@ -61,7 +61,7 @@ async def _list(role: str | None, *, everything: bool, json_output: bool) -> Non
         emit({"letters": entries})
         return
     for line in letter_table(entries):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -79,7 +79,7 @@ async def _show(sequence: int, *, json_output: bool) -> None:
         emit(letter_details(letter, body, now))
         return
     for line in letter_story(letter, body, now):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -118,7 +118,7 @@ async def _decide(sequences: list[int], verdict: str, reason: str, *, json_outpu
             letter = await decide(sequence, reason)
             done.append(letter)
             if not json_output:
-                say(f"{letter.sequence} {verdict}: {printable(letter.subject)}")
+                write_line(f"{letter.sequence} {verdict}: {printable(letter.subject)}")
     if json_output:
         emit({verdict: [letter.sequence for letter in done]})
 

@@ -131,8 +131,8 @@ def check_python() -> str:
         check=False,
     )
     if bare.returncode:
-        said = bare.stderr.decode("utf-8", "replace").strip().splitlines()
-        cause = said[-1][:200] if said else f"it ends with {bare.returncode}"
+        lines = bare.stderr.decode("utf-8", "replace").strip().splitlines()
+        cause = lines[-1][:200] if lines else f"it ends with {bare.returncode}"
         words = f"Python {version} at {sys.executable} does not start without variables of this host (such as LD_LIBRARY_PATH)"
         raise UnfitError(f"{words}, which commands in the sandbox do not get: {cause}")
     return f"Python {version} at {sys.executable}"

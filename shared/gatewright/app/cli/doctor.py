@@ -13,7 +13,7 @@ from typer._completion_shared import get_completion_script
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.errors import ConfigurationError, UnavailableError
 from gatewright.view.safe_text import printable
 
@@ -57,10 +57,10 @@ def init(json_output: JsonOutput = False) -> None:
     if json_output:
         emit({"home": str(home), "created": new, "key_id": key.key_id, "public_key": str(public)})
         return
-    say(f"{'made' if new else 'found'} {printable(str(home))}")
-    say(f"  signing key {key.key_id}")
-    say(f"  public key  {printable(str(public))}  (give it to those who verify your bundles)")
-    say("  next: gatewright doctor")
+    write_line(f"{'made' if new else 'found'} {printable(str(home))}")
+    write_line(f"  signing key {key.key_id}")
+    write_line(f"  public key  {printable(str(public))}  (give it to those who verify your bundles)")
+    write_line("  next: gatewright doctor")
 
 
 @reported
@@ -86,10 +86,11 @@ def doctor(
         emit({"ok": good, "checks": findings})
     else:
         for finding in findings:
-            say(f"{'✔' if finding.ok else '✘' if finding.needed else '·'} {finding.name:<12} {printable(finding.detail)}")
+            mark = "✔" if finding.ok else "✘" if finding.needed else "·"
+            write_line(f"{mark} {finding.name:<12} {printable(finding.detail)}")
             if not finding.ok:
-                say(f"  {'':<12} {finding.hint}")
-        say("all good" if good else "not ready")
+                write_line(f"  {'':<12} {finding.hint}")
+        write_line("all good" if good else "not ready")
     raise typer.Exit(Exit.GOOD if good else Exit.INFRASTRUCTURE)
 
 
@@ -102,17 +103,17 @@ def _doctor_cluster(pools: tuple[str, ...], *, json_output: bool) -> None:
     good = all(finding.severity != "error" for finding in findings)
     processes = sorted((each.role, each.version, each.id, each.metadata.get("identity", "")) for each in look.processes)
     if json_output:
-        told = [dict(zip(("role", "version", "id", "identity"), each, strict=True)) for each in processes]
-        facts = {"server": look.server, "round_trip_ms": round(look.round_trip * 1000, 1), "processes": told}
+        rows = [dict(zip(("role", "version", "id", "identity"), each, strict=True)) for each in processes]
+        facts = {"server": look.server, "round_trip_ms": round(look.round_trip * 1000, 1), "processes": rows}
         emit({"ok": good, "findings": findings, **facts})
     else:
-        say(f"nats-server {look.server}, an answer takes {look.round_trip * 1000:.0f} ms; {len(processes)} processes")
+        write_line(f"nats-server {look.server}, an answer takes {look.round_trip * 1000:.0f} ms; {len(processes)} processes")
         for role, version, name, identity in processes:
-            say(f"  {printable(role):<12} {printable(version):<10} {printable(name)}  {printable(identity)}")
+            write_line(f"  {printable(role):<12} {printable(version):<10} {printable(name)}  {printable(identity)}")
         for finding in findings:
-            say(f"{finding.severity:<8} {printable(finding.about)}: {printable(finding.detail)} [{finding.code}]")
-            say(f"  {finding.hint}")
-        say("all good" if not findings else "works" if good else "does not work as it should")
+            write_line(f"{finding.severity:<8} {printable(finding.about)}: {printable(finding.detail)} [{finding.code}]")
+            write_line(f"  {finding.hint}")
+        write_line("all good" if not findings else "works" if good else "does not work as it should")
     raise typer.Exit(Exit.GOOD if good else Exit.INFRASTRUCTURE)
 
 
@@ -137,7 +138,7 @@ def image(
     if json_output:
         emit({"image": name, "folder": str(folder), "unpacked": made})
     else:
-        say(f"{'unpacked' if made else 'found'} {printable(str(folder))}")
+        write_line(f"{'unpacked' if made else 'found'} {printable(str(folder))}")
 
 
 @reported
@@ -156,7 +157,7 @@ def completion(
     if json_output:
         emit({"shell": shell.value, "script": script})
     else:
-        say(script)
+        write_line(script)
 
 
 def look_at_cluster(pools: tuple[str, ...]) -> ClusterLook:

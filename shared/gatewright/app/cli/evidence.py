@@ -14,7 +14,7 @@ import typer
 
 from gatewright.app.cli.options import BundleArgument, JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.version import __version__
 from gatewright.view.safe_text import printable
@@ -85,7 +85,7 @@ def verify(
         emit(verification_document(checked))
     else:
         for line in verdict_lines(checked):
-            say(printable(line))
+            write_line(printable(line))
     raise typer.Exit(Exit.GOOD if checked.result.ok else Exit.FAILED)
 
 
@@ -107,7 +107,7 @@ def verify_commit(
         emit(commits_document(result))
     else:
         for line in commits_lines(result):
-            say(printable(line))
+            write_line(printable(line))
     raise typer.Exit(_EXIT_OF[result.outcome])
 
 
@@ -192,8 +192,8 @@ def fetch(
     if json_output:
         emit({"bundle": str(folder)})
         return
-    say(f"{printable(str(folder))}")
-    say(f"  verify it with: gatewright verify {printable(str(folder))}")
+    write_line(f"{printable(str(folder))}")
+    write_line(f"  verify it with: gatewright verify {printable(str(folder))}")
 
 
 async def _receive(run_id: str, output: Path) -> Path:
@@ -222,8 +222,8 @@ def attach(
     if json_output:
         emit(done)
         return
-    say(f"{'attached to' if done.new else 'already on'} {done.commit} in {printable(done.repository)}")
-    say(f"  read it with: git notes --ref=gatewright show {done.commit}")
+    write_line(f"{'attached to' if done.new else 'already on'} {done.commit} in {printable(done.repository)}")
+    write_line(f"  read it with: git notes --ref=gatewright show {done.commit}")
 
 
 def _address(repo: str | None) -> str | None:
@@ -272,7 +272,7 @@ def replay(
         emit(document)
     else:
         for line in lines:
-            say(line)
+            write_line(line)
     raise typer.Exit(Exit.GOOD if good else Exit.FAILED)
 
 
@@ -368,7 +368,7 @@ def report(
     if json_output:
         emit({"report": str(output), "ok": result.ok, "outcome": result.outcome, "run_id": result.run_id})
     else:
-        say(f"{'✔' if result.ok else '✘'} {printable(str(output))}: the bundle is {_outcome_words(result.outcome)}")
+        write_line(f"{'✔' if result.ok else '✘'} {printable(str(output))}: the bundle is {_outcome_words(result.outcome)}")
     raise typer.Exit(Exit.GOOD if result.ok else Exit.FAILED)
 
 

@@ -17,7 +17,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.view.safe_text import printable
 
@@ -95,7 +95,7 @@ def forge(
     else:
         for name, report in reports.items():
             for line in _report_lines(report):
-                say(printable(f"{name}: {line}"))
+                write_line(printable(f"{name}: {line}"))
     raise typer.Exit(Exit.FAILED if any(report.faults for report in reports.values()) else Exit.GOOD)
 
 

@@ -17,7 +17,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.schemas import read_submittable
 from gatewright.errors import GitError, MalformedError
 from gatewright.view.safe_text import printable
@@ -74,9 +74,9 @@ def install(
     if json_output:
         emit({"hooks": str(found.folder), "contract": str(found.contract), "baseline": baseline})
         return
-    say(f"installed {' and '.join(NAMES)} in {printable(str(found.folder))}")
-    say(f"  the contract is {printable(str(found.contract))}, its change begins at {baseline}")
-    say("  they can be bypassed with --no-verify; the gatekeeper judges again in any case")
+    write_line(f"installed {' and '.join(NAMES)} in {printable(str(found.folder))}")
+    write_line(f"  the contract is {printable(str(found.contract))}, its change begins at {baseline}")
+    write_line("  they can be bypassed with --no-verify; the gatekeeper judges again in any case")
 
 
 @reported
@@ -86,7 +86,7 @@ def uninstall(json_output: JsonOutput = False) -> None:
     if json_output:
         emit({"removed": removed})
     else:
-        say(f"removed {', '.join(removed)}" if removed else "there were no hooks of ours")
+        write_line(f"removed {', '.join(removed)}" if removed else "there were no hooks of ours")
 
 
 @reported
@@ -99,8 +99,8 @@ def status(json_output: JsonOutput = False) -> None:
         emit({"hooks": states, "contract": str(found.contract) if baseline else None, "baseline": baseline})
         return
     for name, state in states.items():
-        say(f"{name:<12}{state}")
-    say(f"contract    {printable(str(found.contract))} from {baseline}" if baseline else "contract    none is active")
+        write_line(f"{name:<12}{state}")
+    write_line(f"contract    {printable(str(found.contract))} from {baseline}" if baseline else "contract    none is active")
 
 
 @reported
@@ -113,9 +113,9 @@ def run(name: Annotated[str, typer.Argument(metavar="HOOK")]) -> None:
     answers = judge_pushed(found, sys.stdin) if pushed else [("commit", judge_staged(found))]
     for what, answer in answers:
         if not answer.passed:
-            say(printable(f"gatewright: this {what} does not keep to the active contract"), stream=sys.stderr)
+            write_line(printable(f"gatewright: this {what} does not keep to the active contract"), stream=sys.stderr)
             for line in verdict_lines(answer):
-                say(printable(line), stream=sys.stderr)
+                write_line(printable(line), stream=sys.stderr)
     raise typer.Exit(Exit.GOOD if all(answer.passed for _, answer in answers) else Exit.FAILED)
 
 

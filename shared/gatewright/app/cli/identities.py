@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput, LedgerPartitions, grouped
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.view.safe_text import printable
@@ -54,8 +54,8 @@ def list_identities(keys: Keys = None, json_output: JsonOutput = False) -> None:
     from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 
     folder = find_servers(keys, (), None).keys
-    found, said = known(folder), identity_limits.read(folder)
-    bounds = {each.name: identity_limits.in_force(each.name, said) for each in found}
+    found, limits = known(folder), identity_limits.read(folder)
+    bounds = {each.name: identity_limits.in_force(each.name, limits) for each in found}
     if json_output:
         emit(
             [
@@ -74,7 +74,7 @@ def list_identities(keys: Keys = None, json_output: JsonOutput = False) -> None:
         payload = own.payload or MAX_MESSAGE_BYTES
         size = f"{payload / (1 << 20):g} MiB" if payload >= 1 << 20 else f"{payload} bytes"
         words = f"{own.connections} connections, {own.subscriptions} subscriptions of each, messages of {size}"
-        say(f"{each.name:<24}  {each.public_key}  {words}{'  replaces ' + each.earlier if each.earlier else ''}")
+        write_line(f"{each.name:<24}  {each.public_key}  {words}{'  replaces ' + each.earlier if each.earlier else ''}")
 
 
 @group.command()
@@ -156,10 +156,10 @@ def limit_identity(
     from gatewright.bus import identity_changes
     from gatewright.bus.identity_limits import IdentityLimits
 
-    said = None if shipped else IdentityLimits(connections, subscriptions, payload)
-    if said == IdentityLimits() or (shipped and (connections, subscriptions, payload) != (None, None, None)):
+    limits = None if shipped else IdentityLimits(connections, subscriptions, payload)
+    if limits == IdentityLimits() or (shipped and (connections, subscriptions, payload) != (None, None, None)):
         raise MalformedError("give one limit or more, or --shipped alone", code="invalid_input")
-    done = _change_servers(partial(identity_changes.limit, name=name, said=said), files.keys, files.config, files.pid)
+    done = _change_servers(partial(identity_changes.limit, name=name, said=limits), files.keys, files.config, files.pid)
     _print_outcome("limited", [name], done, json_output=json_output)
 
 
@@ -176,7 +176,7 @@ def check(keys: Keys = None, json_output: JsonOutput = False) -> None:
     if json_output:
         emit({"offered": offered, "confirmed": True, "publishers": standings})
     else:
-        say(f"{offered} keys offered: every server accepts and refuses what it should")
+        write_line(f"{offered} keys offered: every server accepts and refuses what it should")
         _print_standings({name: standing for name, standing in standings.items() if standing == "unknown"})
 
 
@@ -209,21 +209,21 @@ def jwt(
             "--push is for the operator made here; accounts of another are pushed by its tools", code="invalid_input"
         )
     wanted = OperatorFiles(keys, into, resolver, tuple(pools or (DEFAULT_POOL,)), partitions, self_signed, push)
-    made, told = write_accounts(wanted)
+    made, confirmed = write_accounts(wanted)
     if json_output:
         emit(
             {
                 "accounts": {name: made.keys[name].public for name in made.accounts},
                 "closed": sorted(made.closed),
-                "confirmed": told,
+                "confirmed": confirmed,
             }
         )
         return
-    say(f"{len(made.accounts)} accounts and {len(made.users)} users in {printable(str(into))}")
-    say(f"  server     include {OPERATOR_CONFIG} in its configuration, in the place of `accounts`")
-    say("  processes  GATEWRIGHT_NATS_SEED names the file of an identity in creds/")
-    if told:
-        say("  confirmed  every server accepts and refuses what it should")
+    write_line(f"{len(made.accounts)} accounts and {len(made.users)} users in {printable(str(into))}")
+    write_line(f"  server     include {OPERATOR_CONFIG} in its configuration, in the place of `accounts`")
+    write_line("  processes  GATEWRIGHT_NATS_SEED names the file of an identity in creds/")
+    if confirmed:
+        write_line("  confirmed  every server accepts and refuses what it should")
 
 
 def _change_servers(
@@ -245,17 +245,17 @@ def _print_outcome(
     if json_output:
         written = [str(file) for file in done.written]
         known = {} if standings is None else {"publishers": standings}
-        emit({what: names, "written": written, "told": done.told, "confirmed": done.confirmed, **known})
+        emit({what: names, "written": written, "told": done.signalled, "confirmed": done.confirmed, **known})
         return
-    say(f"{what} {', '.join(names)}")
+    write_line(f"{what} {', '.join(names)}")
     for file in done.written:
-        say(f"  written    {printable(str(file))}")
+        write_line(f"  written    {printable(str(file))}")
     if done.confirmed:
-        say("  confirmed  every server accepts and refuses what it should")
-    elif not done.told:
-        say("  not sent   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
+        write_line("  confirmed  every server accepts and refuses what it should")
+    elif not done.signalled:
+        write_line("  not sent   have each server read its configuration anew (SIGHUP), then `gatewright identities check`")
     else:
-        say("  not asked  set GATEWRIGHT_NATS_URL, then `gatewright identities check`")
+        write_line("  not asked  set GATEWRIGHT_NATS_URL, then `gatewright identities check`")
     _print_standings(standings or {})
 
 
@@ -266,7 +266,7 @@ def _print_standings(standings: Mapping[str, PublisherStanding]) -> None:
         "unanswered": "  not asked  no gatekeeper answers: list {name} in policies/publishers.json, then start one",
     }
     for name, standing in standings.items():
-        say(lines[standing].format(name=printable(name)))
+        write_line(lines[standing].format(name=printable(name)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,10 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class IdentityOutcome:
-    """The outcome. ``written``: configurations. ``told``: a server was signalled. ``confirmed``: every server complies."""
+    """The outcome. ``written``: configurations. ``signalled``: a server was signalled. ``confirmed``: every server complies."""
 
     written: tuple[Path, ...]
-    told: bool
+    signalled: bool
     confirmed: bool
 
 
@@ -87,7 +87,7 @@ def apply_changes(servers: Servers) -> IdentityOutcome:
     for file in servers.files:
         _replace_file(file, _render_file(file, servers.keys))
     if servers.pid is None:
-        return IdentityOutcome(servers.files, told=False, confirmed=False)
+        return IdentityOutcome(servers.files, signalled=False, confirmed=False)
     _signal_server(servers.pid)
     if servers.address is None:
         time.sleep(_BETWEEN_SECONDS)
@@ -97,10 +97,10 @@ def apply_changes(servers: Servers) -> IdentityOutcome:
     # imports refer to an account that the server made for its comparison and discarded.
     _signal_server(servers.pid)
     if servers.address is None:
-        return IdentityOutcome(servers.files, told=True, confirmed=False)
+        return IdentityOutcome(servers.files, signalled=True, confirmed=False)
     _set_up_streams(servers)
     _check_reach(servers)
-    return IdentityOutcome(servers.files, told=True, confirmed=True)
+    return IdentityOutcome(servers.files, signalled=True, confirmed=True)
 
 
 def publisher_standings(servers: Servers, names: Iterable[str]) -> dict[str, PublisherStanding]:
@@ -162,7 +162,7 @@ def confirm_identities(servers: Servers, seconds: float = _CONFIRM_SECONDS) -> i
         raise UnavailableError("no server to ask: set GATEWRIGHT_NATS_URL, or start the system", code="no_stack")
     held = [identities.load(identities.seed_file(servers.keys, name)) for name in identities.public_keys(servers.keys)]
     gone = identity_changes.to_be_refused(servers.keys)
-    with _refusals_untold():
+    with _suppress_refusal_log():
         wrong = asyncio.run(differing(servers.address, held, gone.values(), seconds))
     if wrong:
         raise UnavailableError(
@@ -176,7 +176,7 @@ def confirm_identities(servers: Servers, seconds: float = _CONFIRM_SECONDS) -> i
 
 
 @contextlib.contextmanager
-def _refusals_untold() -> Iterator[None]:
+def _suppress_refusal_log() -> Iterator[None]:
     """Suppress the log of refused connections, since here a refusal is the expected result."""
     log = logging.getLogger("gatewright.bus")
     before = log.level

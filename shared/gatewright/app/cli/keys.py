@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable
@@ -36,8 +36,8 @@ def init(json_output: JsonOutput = False) -> None:
     if json_output:
         emit({"key_id": key.key_id, "created": new, "public_key": str(public)})
         return
-    say(f"{'made' if new else 'found'} {key.key_id}")
-    say(f"  public key {printable(str(public))}  (give it to those who verify your bundles)")
+    write_line(f"{'made' if new else 'found'} {key.key_id}")
+    write_line(f"  public key {printable(str(public))}  (give it to those who verify your bundles)")
 
 
 @group.command()
@@ -60,8 +60,8 @@ def rotate(
     if json_output:
         emit({"key_id": new.key_id, "retired": old.key_id, "discarded": discard})
     else:
-        say(f"signing key {new.key_id}")
-        say(f"  retired   {old.key_id}  (still accepted for verifying)")
+        write_line(f"signing key {new.key_id}")
+        write_line(f"  retired   {old.key_id}  (still accepted for verifying)")
     note(
         "gatekeepers of this home folder sign with it from their next bundle on; one whose key lies elsewhere (GATEWRIGHT_KEY) "
         "has to be given it"
@@ -82,9 +82,9 @@ def list_keys(json_output: JsonOutput = False) -> None:
         return
     for key in found:
         times = f"{key.created or 'unknown':<24}  {key.retired}"
-        say(f"{key.state:<8}  {key.key_id}  {times.rstrip()}")
+        write_line(f"{key.state:<8}  {key.key_id}  {times.rstrip()}")
     if not found:
-        say("no key yet: gatewright keys init")
+        write_line("no key yet: gatewright keys init")
 
 
 @group.command()
@@ -112,7 +112,7 @@ def export(
     if json_output:
         emit({"key_id": wanted[0].key_id, "public_key": pem.decode()})
     elif output is None:
-        say(pem.decode().rstrip())
+        write_line(pem.decode().rstrip())
 
 
 @group.command()
@@ -148,6 +148,6 @@ def bus(
         emit({"directory": str(into), "made": made, "public_keys": found})
         return
     for identity, key in found.items():
-        say(f"{'made ' if identity in made else 'found'}  {identity:<20}  {key}")
-    say(f"  give each process its own file of {printable(str(into))} (GATEWRIGHT_NATS_SEED), and the server")
-    say("  what `gatewright topology --format nats-conf` prints; it holds the public keys only")
+        write_line(f"{'made ' if identity in made else 'found'}  {identity:<20}  {key}")
+    write_line(f"  give each process its own file of {printable(str(into))} (GATEWRIGHT_NATS_SEED), and the server")
+    write_line("  what `gatewright topology --format nats-conf` prints; it holds the public keys only")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.options import JsonOutput, known_runs
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.people.signing import As, Key, sign_document, signing_identity
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import fit, printable
@@ -48,7 +48,7 @@ def list_queues(json_output: JsonOutput = False) -> None:
         emit({"queues": _builtins(queues)})
         return
     for line in queue_lines(queues):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -61,7 +61,7 @@ def show_queue(queue: Queue = None, *, json_output: JsonOutput = False) -> None:
         emit(_builtins(view))
         return
     for line in line_drawing(view, datetime.now(UTC)):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -221,7 +221,7 @@ def _report(view: MergeQueueView, *, json_output: bool) -> None:
     if json_output:
         emit(_builtins(view))
     else:
-        say(printable(f"{view.branch} of {view.repository}: {summary_words(view)}"))
+        write_line(printable(f"{view.branch} of {view.repository}: {summary_words(view)}"))
 
 
 def _builtins(document: Any) -> Any:

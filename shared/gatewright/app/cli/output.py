@@ -23,7 +23,7 @@ from gatewright.view.safe_text import hang, printable
 P = ParamSpec("P")
 
 
-def say(text: str = "", *, stream: TextIO | None = None) -> None:
+def write_line(text: str = "", *, stream: TextIO | None = None) -> None:
     """Print lines of text for people unchanged. Every external part has passed ``printable``."""
     print(text, file=stream or sys.stdout, flush=True)
 
@@ -44,7 +44,7 @@ def terminal_width() -> int | None:
 def note(words: str) -> None:
     """Print a note about progress for people, on standard error."""
     text = printable(words)
-    say(hang(text, shutil.get_terminal_size().columns, 2) if sys.stderr.isatty() else text, stream=sys.stderr)
+    write_line(hang(text, shutil.get_terminal_size().columns, 2) if sys.stderr.isatty() else text, stream=sys.stderr)
 
 
 def emit(document: Any) -> None:
@@ -75,7 +75,7 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
                 complain(known)
             raise typer.Exit(exit_of_error(known)) from error
         except KeyboardInterrupt:
-            say("interrupted", stream=sys.stderr)
+            write_line("interrupted", stream=sys.stderr)
             raise typer.Exit(Exit.FAILED) from None
 
     return guarded
@@ -94,13 +94,13 @@ def complain(error: Any, options: Mapping[str, str] | None = None) -> None:
         error: the error.
         options: option of each field, by JSON pointer.
     """
-    say(f"error: {_lines(error.message)} [{error.reason}]", stream=sys.stderr)
+    write_line(f"error: {_lines(error.message)} [{error.reason}]", stream=sys.stderr)
     for fault in getattr(error, "faults", ()):
         place = f"{printable(fault.pointer or '/')}: "
         if options is not None:
             option = options.get(fault.pointer, "")
             place = f"{option}: " if option and "--" not in fault.message else ""
-        say(f"  {place}{printable(fault.message)} [{printable(fault.code)}]", stream=sys.stderr)
+        write_line(f"  {place}{printable(fault.message)} [{printable(fault.code)}]", stream=sys.stderr)
 
 
 def _lines(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.schemas import read_document
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable
@@ -65,11 +65,11 @@ def show(
         emit({"system": prompt.system, "user": prompt.order, "directive": prompt.directive, "digests": dict(prompt.digests)})
         return
     for title, text in (("system", prompt.system), ("order", prompt.order)):
-        say(f"--- {title} ---")
+        write_line(f"--- {title} ---")
         for line in text.splitlines():
-            say(printable(line))
+            write_line(printable(line))
     for name, digest in prompt.digests.items():
-        say(f"--- sha256 of {name}: {digest}")
+        write_line(f"--- sha256 of {name}: {digest}")
 
 
 def make_prompt(role: RoleId, data: bytes, *, folder: Path | None, form: ReplyForm, patch: Path | None) -> Prompt:

@@ -13,7 +13,7 @@ import typer
 
 from gatewright.app.cli.dead_letters import age
 from gatewright.app.cli.options import Class, JsonOutput
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.clock import timestamp
 from gatewright.errors import BusError, MalformedError
 
@@ -54,7 +54,7 @@ async def _list(*, json_output: bool) -> None:
         emit({"queues": entries})
         return
     for line in queue_table(entries):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -80,7 +80,7 @@ async def _pause(chosen: tuple[Consumer, ...] | None, seconds: float, *, json_ou
         emit({"paused": ends})
         return
     for durable, until in ends.items():
-        say(f"{durable} is paused until {until}")
+        write_line(f"{durable} is paused until {until}")
 
 
 @reported
@@ -99,7 +99,7 @@ async def _resume(chosen: tuple[Consumer, ...] | None, *, json_output: bool) -> 
         emit({"resumed": [durable for durable, paused in were_paused.items() if paused]})
         return
     for durable, paused in were_paused.items():
-        say(f"{durable} {'goes on' if paused else 'was not paused'}")
+        write_line(f"{durable} {'goes on' if paused else 'was not paused'}")
 
 
 def _chosen_queues(name: str, pool: str, task_class: Class | None) -> tuple[Consumer, ...] | None:

@@ -10,7 +10,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, note, reported, say, terminal_width
+from gatewright.app.cli.output import emit, note, reported, terminal_width, write_line
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable
 
@@ -44,7 +44,7 @@ def list_refs(repo: Repository = None, json_output: JsonOutput = False) -> None:
         emit({"refs": found, "mirrors": mirrors})
         return
     for line in ref_lines(found, mirrors, terminal_width()):
-        say(printable(line))
+        write_line(printable(line))
 
 
 @group.command("tidy")
@@ -92,13 +92,13 @@ def tidy_refs(
     plan = plan_removal(found, run or (), force=force)
     if not json_output:
         for line in removal_lines(found, plan, carried_out=yes):
-            say(printable(line))
+            write_line(printable(line))
     done = delete_branches(repository, plan) if yes else ()
     left = [each for each in done if each.code]
     if json_output:
         emit({"plan": [each.name for each in plan], "carried_out": yes, "done": done})
     for each in left if not json_output else ():
-        say(printable(f"left gatewright/{each.name}: {each.message} [{each.code}]"))
+        write_line(printable(f"left gatewright/{each.name}: {each.message} [{each.code}]"))
     raise typer.Exit(Exit.FAILED if left else Exit.GOOD)
 
 
@@ -110,7 +110,7 @@ def _tidy_expired(repositories: Sequence[str], every: float | None, *, yes: bool
 
     def print_plan(plan: Sequence[BranchItem]) -> None:
         for line in expiry_lines(plan, carried_out=yes):
-            say(printable(line))
+            write_line(printable(line))
 
     watch = RoundWatch() if json_output else RoundWatch(begun=_report_repository, planned=print_plan, deleted=_report_branch)
     outcome = play_round(repositories, watch, yes=yes)
@@ -118,7 +118,7 @@ def _tidy_expired(repositories: Sequence[str], every: float | None, *, yes: bool
         emit(expiry_document(outcome, carried_out=yes))
     else:
         for line in left_lines(outcome):
-            say(printable(line))
+            write_line(printable(line))
     if outcome.unreached:
         raise typer.Exit(Exit.INFRASTRUCTURE)
     raise typer.Exit(Exit.FAILED if outcome.left else Exit.GOOD)

@@ -12,7 +12,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput, grouped, known_runs
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.errors import MalformedError
 from gatewright.view.safe_text import printable
 
@@ -86,7 +86,7 @@ def gc(
     caches = CacheRound.of(store, keep.keep_cache_days)
     if not json_output:
         for line in (*plan_lines(plan), *caches.plan_lines()):
-            say(printable(line))
+            write_line(printable(line))
     done = carry_out(collector, plan) if yes else ()
     if yes:
         caches.carry_out()
@@ -94,7 +94,7 @@ def gc(
         emit({**result_document(plan, done, carried_out=yes), **caches.document()})
     else:
         for line in (*closing_lines(plan, done, carried_out=yes), *caches.closing_lines(carried_out=yes)):
-            say(printable(line))
+            write_line(printable(line))
     raise typer.Exit(Exit.INFRASTRUCTURE if any(each.code for each in done) else Exit.GOOD)
 
 
@@ -115,7 +115,7 @@ def _gc_ledger(
         emit(result_document(outcome, carried_out=yes))
     else:
         for line in round_lines(outcome, carried_out=yes):
-            say(printable(line))
+            write_line(printable(line))
     raise typer.Exit(Exit.INFRASTRUCTURE if outcome.left else Exit.GOOD)
 
 
@@ -145,7 +145,7 @@ def hold(
             emit({"holds": holds})
             return
         for line in hold_lines(holds):
-            say(printable(line))
+            write_line(printable(line))
         return
     if not (reason or "").strip():
         raise MalformedError("give a reason: --reason TEXT", code="invalid_input")
@@ -153,4 +153,4 @@ def hold(
     if json_output:
         emit(act)
     else:
-        say(printable(f"{act.run_id} is {'not ' if release else ''}on hold: {act.reason}"))
+        write_line(printable(f"{act.run_id} is {'not ' if release else ''}on hold: {act.reason}"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def context(
             emit(msgspec.to_builtins(memory))
             return
         for line in memory_lines(memory):
-            say(line)
+            write_line(line)
         return
     found = asyncio.run(ask_context(run or "", select or ["summary", "decisions"], full=full))
     if json_output:
         emit(msgspec.to_builtins(found))
         return
     for line in context_lines(found):
-        say(line)
+        write_line(line)
     note(f"{found.run_id} stood so after its event {found.seq}: {found.state}, round {found.attempt}")
 
 

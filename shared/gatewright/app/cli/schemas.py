@@ -11,7 +11,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.errors import Fault, MalformedError
 from gatewright.view.safe_text import printable
 
@@ -38,7 +38,7 @@ def list_schemas(json_output: JsonOutput = False) -> None:
         emit({"schemas": entries})
         return
     for entry in entries:
-        say(f"{entry['name']:<24} {entry['title']}")
+        write_line(f"{entry['name']:<24} {entry['title']}")
 
 
 @reported
@@ -52,7 +52,7 @@ def show(
     if json_output:
         emit(loaded)
     else:
-        say(json.dumps(loaded, indent=2, ensure_ascii=False))
+        write_line(json.dumps(loaded, indent=2, ensure_ascii=False))
 
 
 @reported
@@ -74,9 +74,9 @@ def validate(
         emit({"schema": chosen, "form": form, "valid": not faults, "faults": [fault._asdict() for fault in faults]})
     else:
         words = "" if form == "gatewright" else ", in CortexPilot's form: it is checked, and taken nowhere"
-        say(f"{file}: {'valid' if not faults else 'not valid'} under {chosen}{words}")
+        write_line(f"{file}: {'valid' if not faults else 'not valid'} under {chosen}{words}")
         for fault in faults:
-            say(f"  {printable(fault.pointer or '/')}: {printable(fault.message)} [{fault.code}]")
+            write_line(f"  {printable(fault.pointer or '/')}: {printable(fault.message)} [{fault.code}]")
     raise typer.Exit(Exit.FAILED if faults else Exit.GOOD)
 
 

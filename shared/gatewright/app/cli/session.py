@@ -148,7 +148,7 @@ async def _own_stack(
 
     The second value is whether this run started a shared stack.
     """
-    supervisor, home, told = Supervisor(options), options.home, False
+    supervisor, home, notified = Supervisor(options), options.home, False
     starting: LingeringStart | None = None
     while True:
         state = await asyncio.to_thread(read, home)
@@ -162,10 +162,10 @@ async def _own_stack(
                     starting = LingeringStart.begin(options, linger)
             elif await _begin_stack(supervisor):
                 return supervisor, False
-        elif not told:
+        elif not notified:
             who = f" (process {state.pid})" if state else ""
             note(f"waiting for another run in {home}{who}; `gatewright up` lets runs share one stack")
-            told = True
+            notified = True
         await asyncio.sleep(_LOOK_AGAIN if starting is None else _LOOK_FOR_START)
 
 

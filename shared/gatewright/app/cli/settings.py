@@ -69,9 +69,9 @@ class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_var
     @classmethod
     def load(cls) -> Self:
         """Read the settings. Raises ConfigurationError."""
-        said = {name: value for name, value in os.environ.items() if value}
+        variables = {name: value for name, value in os.environ.items() if value}
         try:
-            return msgspec.convert(said, cls, strict=False, dec_hook=_path)
+            return msgspec.convert(variables, cls, strict=False, dec_hook=_path)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"a {_PREFIX} variable is wrong: {error}") from error
 

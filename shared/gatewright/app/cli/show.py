@@ -14,7 +14,7 @@ import typer
 
 from gatewright.app.cli.options import JsonOutput, RunArgument, Verbose, known_runs
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, note, reported, say, terminal_width
+from gatewright.app.cli.output import emit, note, reported, terminal_width, write_line
 from gatewright.app.cli.stack import stack_document, stack_words
 from gatewright.errors import MalformedError, UnavailableError
 from gatewright.view.safe_text import printable
@@ -103,7 +103,7 @@ async def _runs(limit: int, before: str | None, *, json_output: bool) -> None:
     if page.more:
         note(f"older ones: gatewright runs --before {entries[0].run_id}")
     for line in run_table(entries, terminal_width()):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -142,14 +142,14 @@ def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -
         if json_output:
             emit({"packet": text})
         else:
-            say(text)
+            write_line(text)
         return
     document = work_document(kind, folder)
     if json_output:
         emit(document)
         return
     for line in document_lines(document):
-        say(printable(line))
+        write_line(printable(line))
 
 
 def _folder(wanted: str | None) -> Path | None:
@@ -164,7 +164,7 @@ async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_outp
 
     folder = _folder(wanted)
     if folder is not None:
-        beside = BundleSource(folder.parent, lambda text: say(printable(text), stream=sys.stderr), folder="")
+        beside = BundleSource(folder.parent, lambda text: write_line(printable(text), stream=sys.stderr), folder="")
         document = await read_model(kind, beside, folder.name)
     else:
         async with open_source(wanted) as source:
@@ -173,7 +173,7 @@ async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_outp
         emit(document)
         return
     for line in document_lines(document):
-        say(printable(line))
+        write_line(printable(line))
 
 
 async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None:
@@ -189,7 +189,7 @@ async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None
         emit(run_details(view, datetime.now(UTC), waits, claims))
         return
     for line in run_story(view, datetime.now(UTC), waits, claims, verbose=verbose, width=terminal_width()):
-        say(line)
+        write_line(line)
 
 
 async def _log(wanted: str | None, *, json_output: bool) -> None:
@@ -205,11 +205,11 @@ async def _log(wanted: str | None, *, json_output: bool) -> None:
         emit({"run_id": view.run.run_id, "log": log})
         return
     if not read:
-        say(f"no command of {view.run.run_id} has printed anything")
+        write_line(f"no command of {view.run.run_id} has printed anything")
     for stream, data in read:
-        say(f"== {stream.title}")
+        write_line(f"== {stream.title}")
         for line in shown_lines(data or b""):
-            say(line)
+            write_line(line)
 
 
 @reported
@@ -241,7 +241,7 @@ def _show_stack(*, wait: bool, json_output: bool) -> None:
     if json_output:
         emit({"stack": stack_document(place.home)})
     else:
-        say(printable(stack_words(place.home)))
+        write_line(printable(stack_words(place.home)))
 
 
 async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
@@ -255,7 +255,7 @@ async def _status(run_id: str, *, wait: bool, json_output: bool) -> int:
         emit(found)
     else:
         for line in status_lines(found):
-            say(line)
+            write_line(line)
     return Exit.FAILED if wait and found.status != "SUCCESS" else Exit.GOOD
 
 
@@ -265,11 +265,11 @@ async def attach_when_running(place: CommandContext, note: Callable[[str], None]
     from gatewright.app.cli.session import attach_client
     from gatewright.app.stack.state import read
 
-    told = place.bus is not None
+    notified = place.bus is not None
     while place.bus is None and read(place.home) is None:
-        if not told:
+        if not notified:
             note("no stack runs here yet: waiting for one (Ctrl-C stops waiting)")
-            told = True
+            notified = True
         await asyncio.sleep(_LOOK_AGAIN)
     async with attach_client(place.bus, place.home) as client:
         yield client
@@ -286,7 +286,7 @@ async def wait_for_run(client: Client, wanted: str | None, note: Callable[[str],
 
     source = LedgerSource(client)
     by_id = wanted is not None and WHOLE_ID.fullmatch(wanted) is not None  # only a full id can be that of a future run
-    told = False
+    notified = False
     while True:
         try:
             run_id = await find_run(source, wanted)
@@ -297,9 +297,9 @@ async def wait_for_run(client: Client, wanted: str | None, note: Callable[[str],
                 raise
         else:
             return run_id
-        if not told:
+        if not notified:
             note(f"there is no {wanted} yet: waiting for it" if wanted else "there are no runs yet: waiting for the first one")
-            told = True
+            notified = True
         if wanted is not None:
             async with contextlib.aclosing(client.follow(wanted)) as events:
                 await anext(events)

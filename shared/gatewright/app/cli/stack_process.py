@@ -21,7 +21,7 @@ from typing import Any
 from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
-from gatewright.app.cli.output import complain, emit, note, say
+from gatewright.app.cli.output import complain, emit, note, write_line
 from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
 from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
@@ -213,11 +213,11 @@ def bring_down(*, json_output: bool) -> None:
     if json_output:
         emit({"stopped": stopped, "pid": running.pid if running and stopped else None})
     elif stopped and running is not None:
-        say(f"stopped the stack in {printable(str(place.home))} (process {running.pid})")
+        write_line(f"stopped the stack in {printable(str(place.home))} (process {running.pid})")
     elif running is not None:
-        say(f"process {running.pid} has a stack for its own run only; interrupt it, or `gatewright abort` the run")
+        write_line(f"process {running.pid} has a stack for its own run only; interrupt it, or `gatewright abort` the run")
     else:
-        say(f"no stack runs in {printable(str(place.home))}")
+        write_line(f"no stack runs in {printable(str(place.home))}")
 
 
 def _embedded_place() -> CommandContext:
@@ -258,12 +258,12 @@ def _print_stack(running: state.StackState | None, console_line: str = "", *, js
             }
         )
         return
-    say(f"the stack is up in {printable(running.home)} (process {running.pid})")
+    write_line(f"the stack is up in {printable(running.home)} (process {running.pid})")
     for member in running.members:
-        say(f"  {member.name:<12} {member.pid}")
+        write_line(f"  {member.name:<12} {member.pid}")
     if console_line:
-        say(f"  {console_line}")
-    say("  next: gatewright run ...; stop it with gatewright down")
+        write_line(f"  {console_line}")
+    write_line("  next: gatewright run ...; stop it with gatewright down")
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.terminal import is_interactive
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
@@ -83,7 +83,7 @@ async def _print(place: CommandContext, only: str, *, json_output: bool) -> None
         emit(board_document(follower.board, needs, surroundings, chosen))
         return
     for line in board_text(follower.board, needs, surroundings, now, chosen):
-        say(line)
+        write_line(line)
 
 
 def steering_of(place: CommandContext, key: Path | None, person: str, *, read_only: bool) -> Steering:

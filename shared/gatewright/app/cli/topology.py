@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gatewright.app.cli.options import JsonOutput, LedgerPartitions, grouped
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.errors import MalformedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -91,14 +91,14 @@ def topology(
     if apply:
         _apply(named, replicas, tuple(publishers or ()), json_output=json_output)
     elif form == "nats-conf":
-        say(_configuration(server, named, partitions).rstrip())
+        write_line(_configuration(server, named, partitions).rstrip())
     elif form == "asyncapi":
-        say(_asyncapi(named, tuple(publishers or ()), partitions).rstrip())
+        write_line(_asyncapi(named, tuple(publishers or ()), partitions).rstrip())
     elif json_output or form == "json":
         emit(bus_table(named, partitions))
     else:
         for line in bus_table_lines(named, partitions):
-            say(line)
+            write_line(line)
 
 
 def _apply(pools: tuple[str, ...], replicas: int | None, publishers: tuple[str, ...], *, json_output: bool) -> None:
@@ -109,7 +109,7 @@ def _apply(pools: tuple[str, ...], replicas: int | None, publishers: tuple[str, 
     if json_output:
         emit({"applied": True, "url": url, "pools": pools})
     else:
-        say(f"the bus at {url} is set up")
+        write_line(f"the bus at {url} is set up")
 
 
 def _asyncapi(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> str:

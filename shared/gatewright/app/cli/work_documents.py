@@ -10,7 +10,7 @@ import msgspec
 
 from gatewright.app.cli.bundle_sources import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
-from gatewright.app.report.account import MAX_TOLD_BYTES, BundleAccount, read_account
+from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount, read_account
 from gatewright.app.report.packet import packet
 from gatewright.contracts import CanonicalMemory, DecisionsLog, ProgressPacket, RunRequest, codec
 from gatewright.contracts.vocabulary import Document
@@ -103,7 +103,7 @@ def _memory_place(run: Run) -> str:
 
 def _recorded_document(account: BundleAccount, path: str, kind: type[Document]) -> Document:
     """Read a document that is a file of the bundle. Raises MalformedError (``no_such_document``), or as decoding does."""
-    found = account.excerpt(path, MAX_TOLD_BYTES)
+    found = account.excerpt(path, MAX_READ_BYTES)
     if not found.size or found.left_out:
         words = f"there is no {kind.__name__} in {account.folder.name}: the run is open, or was given none"
         raise MalformedError(words, code="no_such_document")

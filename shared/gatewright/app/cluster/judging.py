@@ -75,10 +75,10 @@ def _roles(processes: Sequence[Process]) -> Iterator[ClusterFinding]:
 
 
 def _process(process: Process) -> Iterator[ClusterFinding]:
-    who, told = f"{process.role} {process.id}", process.metadata
-    if told.get("lacks"):
-        yield _finding("error", "role_not_ready", who, told["lacks"])
-    free = told.get("disk_free", "")
+    who, metadata = f"{process.role} {process.id}", process.metadata
+    if metadata.get("lacks"):
+        yield _finding("error", "role_not_ready", who, metadata["lacks"])
+    free = metadata.get("disk_free", "")
     if free.isdecimal() and int(free) < LEAST_FREE:
         yield _finding("warning", "disk_low", who, f"{int(free) >> 20} MiB are free on its disk")
     skew = _skew(process)

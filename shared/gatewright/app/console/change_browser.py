@@ -197,8 +197,8 @@ def _filter(run_id: str, index: ChangeIndex, wanted: str) -> Element:
     attributes = {"class": "filter-files", "method": "get", "action": f"/runs/{run_id}#change", "role": "search"}
     attributes["aria-label"] = "Filter files"
     label = tag("label", None, "Filter files ", field_)
-    told = tag("span", {"id": "files-status", "class": "meta", "role": "status"})
-    return tag("form", attributes, label, " ", tag("button", None, "Filter"), " ", told)
+    status = tag("span", {"id": "files-status", "class": "meta", "role": "status"})
+    return tag("form", attributes, label, " ", tag("button", None, "Filter"), " ", status)
 
 
 def _counts(added: int, removed: int) -> tuple[Element, str, Element]:

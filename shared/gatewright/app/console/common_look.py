@@ -91,8 +91,8 @@ def _news(summary: ApprovalSummary | None) -> str:
 
 
 def _claims_by_run(board: Board) -> dict[str, tuple[str, ...]]:
-    told = {row.run_id: (*(task.process for task in row.in_hand), *_targets(row)) for row in board.rows.values()}
-    return {run_id: names for run_id, names in told.items() if any(names)}
+    names_by_run = {row.run_id: (*(task.process for task in row.in_hand), *_targets(row)) for row in board.rows.values()}
+    return {run_id: names for run_id, names in names_by_run.items() if any(names)}
 
 
 def _targets(row: BoardRow) -> tuple[str, ...]:

@@ -107,5 +107,5 @@ def _read(data: bytes) -> SignedDecision:
 
 def refusal(error: GatewrightError) -> Response:
     """Return an error as a response to a page."""
-    told = {"reason": error.reason, "message": error.message, "advice": advice_for(error.reason)}
-    return JSONResponse(told, status_of(error))
+    document = {"reason": error.reason, "message": error.message, "advice": advice_for(error.reason)}
+    return JSONResponse(document, status_of(error))

@@ -110,17 +110,17 @@ def sections_of(detail: RunDetail, account: BundleAccount | None, index: ChangeI
     """
     run, history = detail.run, _history(detail)
     known = account or BundleAccount(_NOWHERE, {}, {}, {}, detail.records, run, history, "")
-    told_reviews = dict(history.reviews) if history else {run.review.task_id or "": run.review} if run.review else {}
-    told_tests = dict(history.tests) if history else {run.tests.task_id: run.tests} if run.tests else {}
+    review_reports = dict(history.reviews) if history else {run.review.task_id or "": run.review} if run.review else {}
+    test_reports = dict(history.tests) if history else {run.tests.task_id: run.tests} if run.tests else {}
     tree = run.candidate.tree if run.candidate is not None else None
-    places = line_places(index, _anchors(run, told_reviews.values()), LIMITS) if index is not None else {}
+    places = line_places(index, _anchors(run, review_reports.values()), LIMITS) if index is not None else {}
     return RunSections(
         timeline=as_markup([draw(detail.timeline)]),
         work=as_markup(work(run, history, LIMITS)) if run.contract is not None else Markup(),
         gates=as_markup(gates(detail.gates, run.run_id, LIMITS)) if detail.gates else Markup(),
         change=as_markup(_change(known, run, index, wanted)),
-        review=as_markup(reviews(told_reviews, run.run_id, LIMITS, places, tree)) if told_reviews else Markup(),
-        tests=as_markup(tests(known, told_tests, run.run_id, LIMITS)) if told_tests else Markup(),
+        review=as_markup(reviews(review_reports, run.run_id, LIMITS, places, tree)) if review_reports else Markup(),
+        tests=as_markup(tests(known, test_reports, run.run_id, LIMITS)) if test_reports else Markup(),
         places=places,
         change_key=index.key if index is not None else "",
     )
@@ -137,11 +137,11 @@ def _change(known: BundleAccount, run: Run, index: ChangeIndex | None, wanted: s
     return ()
 
 
-def _anchors(run: Run, told_reviews: Iterable[ReviewReport]) -> Iterator[str]:
+def _anchors(run: Run, review_reports: Iterable[ReviewReport]) -> Iterator[str]:
     """The lines of the change that votes and findings name."""
     for asked in run.approvals.values():
         yield from (anchor for cast in asked.votes for anchor in cast.vote.evidence)
-    for report in told_reviews:
+    for report in review_reports:
         yield from (f"patch:{found.path}:{found.line}" for found in report.findings[: LIMITS.rows])
 
 

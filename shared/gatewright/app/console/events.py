@@ -53,7 +53,7 @@ class PageStream:
     async def run(self, last_event_id: str) -> AsyncGenerator[bytes, None]:
         """Events without end, beginning with what happened after ``last_event_id``."""
         seen = position_of(last_event_id)
-        clock, told_at = asyncio.get_running_loop().time, -SHORTEST_PAUSE
+        clock, last_update_at = asyncio.get_running_loop().time, -SHORTEST_PAUSE
         while not self._follower.ended:
             revision = self._follower.revision
             if self._connected != self._follower.connected:
@@ -67,13 +67,13 @@ class PageStream:
                 # Recorded before sending: changes during a slow transfer are sent in the next event.
                 seen, position = (self._follower.board.origin, self._follower.board.sequence), event_id(self._follower.board)
                 if found is not None:
-                    told_at = clock()
+                    last_update_at = clock()
                     yield format_event("update", found, position)
             try:
                 async with asyncio.timeout(BEAT):
                     await self._follower.changed(revision)
                 # Send immediately after an idle period; soon after another event, wait and combine.
-                await asyncio.sleep(max(0.0, told_at + SHORTEST_PAUSE - clock()))
+                await asyncio.sleep(max(0.0, last_update_at + SHORTEST_PAUSE - clock()))
             except TimeoutError:
                 yield format_event("beat", {})
 
@@ -88,19 +88,19 @@ class PageStream:
         document: dict[str, Any] = {"needs": count}
         claimed = self._claimed_anew(board)
         if self._chosen is not None:
-            told_already = {row.run_id for row in found.shown}
-            others = (row for row in claimed if row.run_id not in told_already and self._chosen.fits(row))
+            sent = {row.run_id for row in found.shown}
+            others = (row for row in claimed if row.run_id not in sent and self._chosen.fits(row))
             shown = (*found.shown, *others)
             document["rows"] = [{"id": row.run_id, "stage": row.stage, "html": self._look.drawn(row)} for row in shown]
             document["gone"] = found.gone
             document["counts"] = self._look.counts(self._chosen)
             moved = bool(shown or found.gone)
         elif self._run_id:
-            said = self._words.said(self._run_id, self._heard) if self._words is not None else ()
-            self._heard = said[-1].number if said else self._heard
-            document["said"] = [_word(each) for each in said]
+            entries = self._words.entries(self._run_id, self._heard) if self._words is not None else ()
+            self._heard = entries[-1].number if entries else self._heard
+            document["said"] = [_entry_document(entry) for entry in entries]
             document["refresh"] = any(row.run_id == self._run_id for row in (*found.shown, *claimed))
-            moved = bool(said) or document["refresh"]
+            moved = bool(entries) or document["refresh"]
         else:
             moved = anew
             document["refresh"] = moved
@@ -116,11 +116,11 @@ class PageStream:
         return [board.rows[run_id] for run_id in changed if run_id in board.rows]
 
 
-def _word(word: AgentWord) -> dict[str, Any]:
-    said = word.said
-    task = visible(said.task_id.removeprefix(f"{said.run_id}."))
-    momentary = said.event in MOMENTARY
-    return {"number": word.number, "task": task, "event": said.event, "text": visible(said.text), "momentary": momentary}
+def _entry_document(entry: AgentWord) -> dict[str, Any]:
+    activity = entry.activity
+    task, text = visible(activity.task_id.removeprefix(f"{activity.run_id}.")), visible(activity.text)
+    momentary = activity.event in MOMENTARY
+    return {"number": entry.number, "task": task, "event": activity.event, "text": text, "momentary": momentary}
 
 
 def format_event(kind: str, document: Any, position: str = "") -> bytes:

@@ -154,7 +154,7 @@ class ConsolePages:
             bars=budget_bars(detail.run, self.clock.now()),
             trail=trail_of(detail.run, detail.records),
             asked=tuple(detail.run.approvals.values()),
-            said=self.words.said(detail.run.run_id) if self.words is not None else (),
+            agent_entries=self.words.entries(detail.run.run_id) if self.words is not None else (),
         )
 
     async def policies(self, request: Request) -> Response:

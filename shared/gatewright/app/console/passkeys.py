@@ -95,18 +95,17 @@ class PasskeyPaths:
             entry = RosterKey(key=line, origins=(_origin(request),))
         except GatewrightError as error:
             return refusal(error)
-        told = {"key": entry.key, "origins": list(entry.origins)}
-        return JSONResponse({"entry": told, "fingerprint": fingerprint(line)})
+        return JSONResponse({"entry": {"key": entry.key, "origins": list(entry.origins)}, "fingerprint": fingerprint(line)})
 
     async def challenge(self, request: Request) -> Response:
         """The decision that would be signed, and what the passkey is given for it."""
         try:
             order = await self._read_sent(request, PasskeyOrder)
             asked = await self.deciding.waiting(order.request_id, order.sha256)
-            said: dict[str, Any] = {"verdict": order.verdict, "person": order.person, "comment": order.comment}
-            said["delegate_to"] = order.delegate_to
+            fields: dict[str, Any] = {"verdict": order.verdict, "person": order.person, "comment": order.comment}
+            fields["delegate_to"] = order.delegate_to
             now = timestamp(self.pages.clock.now())
-            document = codec.encode(decision_on(asked, **said, phrase=order.phrase, decided_at=now))
+            document = codec.encode(decision_on(asked, **fields, phrase=order.phrase, decided_at=now))
         except GatewrightError as error:
             return refusal(error)
         challenge = base64.urlsafe_b64encode(challenge_of(NAMESPACE, document)).decode().rstrip("=")

@@ -181,14 +181,14 @@ async def _alone(prefix: Path, note: Note) -> AsyncIterator[int]:
     """Held by one process at a time; the kernel lets it go with the process. Yields a descriptor of the file that is held."""
     held = os.open(lock_of(prefix), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        told = False
+        notified = False
         while True:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if not told:
+                if not notified:
                     note("waiting for another run that prepares the same environment")
-                    told = True
+                    notified = True
                 await asyncio.sleep(_LOOK_AGAIN)
             else:
                 break

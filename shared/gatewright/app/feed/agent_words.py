@@ -17,7 +17,7 @@ from gatewright.errors import GatewrightError
 
 #: Maximum runs whose output is kept, and maximum entries of each.
 _MOST_TALKING: Final = 100
-_MOST_SAID: Final = 200
+_MOST_ENTRIES: Final = 200
 #: Seconds between two looks at the connection.
 _LOOK: Final = 1.0
 
@@ -26,7 +26,7 @@ class AgentWord(NamedTuple):
     """``number`` increases with every received entry of any run."""
 
     number: int
-    said: AgentActivity
+    activity: AgentActivity
 
 
 class AgentWords:
@@ -36,11 +36,11 @@ class AgentWords:
         self._link = link
         self._heard = heard
         self._count = first
-        self._said: OrderedDict[str, deque[AgentWord]] = OrderedDict()
+        self._entries: OrderedDict[str, deque[AgentWord]] = OrderedDict()
 
-    def said(self, run_id: str, after: int = 0) -> Sequence[AgentWord]:
+    def entries(self, run_id: str, after: int = 0) -> Sequence[AgentWord]:
         """Return the agents' output of a run since listening began, after the number ``after``, newest last."""
-        return tuple(each for each in self._said.get(run_id, ()) if each.number > after)
+        return tuple(entry for entry in self._entries.get(run_id, ()) if entry.number > after)
 
     async def listen(self) -> None:
         """Receive agents' output, on each new connection, until cancelled; without the right to, receive nothing."""
@@ -56,15 +56,15 @@ class AgentWords:
             await asyncio.sleep(_LOOK)
 
     async def _hear(self, message: Message) -> None:
-        said = codec.decode(message.data, AgentActivity)
+        activity = codec.decode(message.data, AgentActivity)
         self._count += 1
-        words = self._said.setdefault(said.run_id, deque(maxlen=_MOST_SAID))
+        entries = self._entries.setdefault(activity.run_id, deque(maxlen=_MOST_ENTRIES))
         # An agent's momentary state replaces its previous one, and its complete message replaces its parts.
-        over = {said.event} & MOMENTARY or {"text"}
-        for each in [word for word in words if word.said.task_id == said.task_id and word.said.event in over]:
-            words.remove(each)
-        words.append(AgentWord(self._count, said))
-        self._said.move_to_end(said.run_id)
-        while len(self._said) > _MOST_TALKING:
-            self._said.popitem(last=False)
+        over = {activity.event} & MOMENTARY or {"text"}
+        for old in [old for old in entries if old.activity.task_id == activity.task_id and old.activity.event in over]:
+            entries.remove(old)
+        entries.append(AgentWord(self._count, activity))
+        self._entries.move_to_end(activity.run_id)
+        while len(self._entries) > _MOST_TALKING:
+            self._entries.popitem(last=False)
         self._heard()

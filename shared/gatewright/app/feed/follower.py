@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.claims import ReportedClaims
 from gatewright.bus.ledger_replay import end_readings
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import LEDGER, run_subject
@@ -26,7 +26,7 @@ from gatewright.view.board import Board, SequencedTransition, advance_board, pas
 from gatewright.view.rows import with_processes, with_target
 
 #: Raises GatewrightError.
-AskClaims = Callable[[], Awaitable[ToldClaims]]
+AskClaims = Callable[[], Awaitable[ReportedClaims]]
 
 #: Maximum messages folded in one batch.
 _MOST_AT_ONCE = 500
@@ -49,7 +49,7 @@ class BoardFollower:
         self.current = False
         self.letters: tuple[DeadLetter, ...] = ()
         #: The gatekeeper's report of received claims.
-        self.claims = ToldClaims()
+        self.claims = ReportedClaims()
         #: Set at the end: waiting viewers wake up and leave.
         self.ended = False
         #: Incremented at every change of the above.

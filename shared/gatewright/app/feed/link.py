@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from gatewright.app.feed.claims import ToldClaims, claims_of
+from gatewright.app.feed.claims import ReportedClaims, claims_of
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
@@ -129,7 +129,7 @@ def _attach(
 ) -> None:
     """Attach without requests that the identity may not make: the server logs every try."""
 
-    async def ask() -> ToldClaims:
+    async def ask() -> ReportedClaims:
         async with ask_as() if ask_as is not None and not asks else contextlib.nullcontext(client) as asker:
             return await _claims(asker)
 
@@ -137,5 +137,5 @@ def _attach(
     follower.attach(client.bus, ask if asks or ask_as is not None else None, letters=asks)
 
 
-async def _claims(client: Client) -> ToldClaims:
+async def _claims(client: Client) -> ReportedClaims:
     return claims_of(await client.list_runs(limit=_MOST_ASKED, open_only=True))

@@ -32,7 +32,7 @@ from gatewright.run.state import Run
 #: A command that takes up to twice its time, or a second more, has taken the same time.
 _SLACK_SECONDS = 1.0
 
-_TOLD = "its models received summaries of earlier runs, and a repetition would send others"
+_REMEMBERED = "its models received summaries of earlier runs, and a repetition would send others"
 _ANSWERED = "its models received people's answers, and a repetition would send none"
 
 
@@ -101,7 +101,7 @@ def read_order(
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
     kept = without_memory(given)
     answered = any(asked.said for asked in run.approvals.values())
-    unrepeatable = _TOLD if len(kept) != len(given) else _ANSWERED if answered else ""
+    unrepeatable = _REMEMBERED if len(kept) != len(given) else _ANSWERED if answered else ""
     recorded = _recorded_run(reading, must=must, unrepeatable=unrepeatable) if plays or must else None
     again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)
     return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in kept), recorded)

@@ -21,7 +21,7 @@ from gatewright.run.evolve import evolve
 from gatewright.run.state import Run
 
 #: Events and manifest beyond this size are not read for a report.
-MAX_TOLD_BYTES = 64 * 1024 * 1024
+MAX_READ_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ def _listed_files(folder: Path, files: dict[str, int]) -> dict[str, FileRecord]:
 
 
 def _whole(folder: Path, path: str) -> bytes:
-    found = _excerpt(folder, path, MAX_TOLD_BYTES)
+    found = _excerpt(folder, path, MAX_READ_BYTES)
     if found.left_out:
-        raise MalformedError(f"{path} has {found.size} bytes; more than {MAX_TOLD_BYTES} are not read")
+        raise MalformedError(f"{path} has {found.size} bytes; more than {MAX_READ_BYTES} are not read")
     return found.head
 
 

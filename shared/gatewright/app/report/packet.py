@@ -176,10 +176,10 @@ def _seconds(report: TestReport | None) -> float:
 
 def _gates_words(gates: Iterable[GateReport], names: tuple[str, ...]) -> str:
     judged = [gate for gate in gates if gate.gate in names]
-    said = "; ".join(
+    summary = "; ".join(
         f"{gate.gate} gate {gate.verdict}{'' if gate.verdict == 'PASS' else f' ({code(gate.code)})'}" for gate in judged
     )
-    return said or f"no {' or '.join(names)} gate has judged"
+    return summary or f"no {' or '.join(names)} gate has judged"
 
 
 def _documents(change: PatchFile) -> str:
@@ -202,9 +202,9 @@ def _rollback(history: RunHistory) -> str:
 
 def _remarks(history: RunHistory) -> str:
     remarks = run_remarks(history.decisive, history.run)
-    said = "; ".join(f"{code(each.rule)} {words(clip_text(each.message, 200))}" for each in remarks[:MOST])
+    summary = "; ".join(f"{code(each.rule)} {words(clip_text(each.message, 200))}" for each in remarks[:MOST])
     more = f"; and {len(remarks) - MOST} more" if len(remarks) > MOST else ""
-    return said + more if said else "none were reported"
+    return summary + more if summary else "none were reported"
 
 
 def _provenance(history: RunHistory) -> list[str]:
@@ -277,9 +277,9 @@ def _budget(run: Run) -> str:
         "cost_usd": (used.cost_usd, limits.cost_usd),
         "iterations": (used.iterations, limits.iterations),
     }
-    told = [
+    phrases = [
         amount_words(much, name, limit, least=name in used.least)
         for name, (much, limit) in amounts.items()
         if limit is not None
     ]
-    return ", ".join(told) or "none was set"
+    return ", ".join(phrases) or "none was set"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from gatewright.app.report.account import MAX_TOLD_BYTES, BundleAccount
+from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount
 from gatewright.app.report.markup import table, tag, with_class
 from gatewright.contracts import ProgressPacket, codec
 from gatewright.contracts.progress import NamedPaths, Reconciliation
@@ -18,7 +18,7 @@ _HEADINGS = ("shard", "planned", "changed files", "result")
 
 def reconciliation_table(account: BundleAccount) -> Iterator[Element]:
     """Yield a table of the shards and two sentences; nothing for a run without a packet or a plan."""
-    found = account.excerpt(layout.PROGRESS_PACKET, MAX_TOLD_BYTES)
+    found = account.excerpt(layout.PROGRESS_PACKET, MAX_READ_BYTES)
     try:
         packet = codec.decode(found.head, ProgressPacket) if found.size and not found.left_out else None
     except MalformedError:

@@ -33,15 +33,15 @@ def done(checks: Iterable[CompletionCheck], limits: PageLimits) -> Iterator[Elem
     alike = len(reasons) == 1 and rules[0].verdict == "NOT_EVALUATED"
     if alike:
         yield with_class("p", "note", f"Not evaluated: {clip_text(rules[0].detail, limits.text)}.")
-    told = ("" if alike else clip_text(_check_words(check), limits.text) for check in rules)
-    yield table("rules", ((_mark(check), _code(check.rule), words) for check, words in zip(rules, told, strict=True)))
+    details = ("" if alike else clip_text(_check_words(check), limits.text) for check in rules)
+    yield table("rules", ((_mark(check), _code(check.rule), detail) for check, detail in zip(rules, details, strict=True)))
 
 
 def done_words(checks: Iterable[CompletionCheck]) -> str:
     """Return how many rules were kept, broken, and not judged."""
     counts = Counter(check.verdict for check in checks)
-    told = ((counts["PASS"], "kept"), (counts["FAIL"], "broken"), (counts["NOT_EVALUATED"], "not evaluated"))
-    return ", ".join(f"{count} {word}" for count, word in told if count) or "no rules"
+    tally = ((counts["PASS"], "kept"), (counts["FAIL"], "broken"), (counts["NOT_EVALUATED"], "not evaluated"))
+    return ", ".join(f"{count} {word}" for count, word in tally if count) or "no rules"
 
 
 def _mark(check: CompletionCheck) -> Element:

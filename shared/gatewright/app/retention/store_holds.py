@@ -48,15 +48,15 @@ class StoreHoldBook:
         if act.act == "release":
             if not held:
                 raise MalformedError(f"{act.run_id} is not on hold", code="not_held")
-            told = [self._store.hold(name, on=False) for name in names]
+            outcomes = [self._store.hold(name, on=False) for name in names]
             self._append(act)
-            return all(told)
+            return all(outcomes)
         self._append(act)
         if self._store.read(tombstone_name(act.run_id)) is not None:
             words = f"{act.run_id} is being removed, or was: its tombstone stands"
             raise UnavailableError(words, code="bundle_changed")
-        told = [self._store.hold(name, on=True) for name in names]  # each of them, regardless of the first result
-        return all(told)
+        outcomes = [self._store.hold(name, on=True) for name in names]  # each of them, regardless of the first result
+        return all(outcomes)
 
     def _append(self, act: LegalHold) -> None:
         for _ in range(_TRIES):

@@ -56,7 +56,7 @@ _PACKAGE: Final = Path(__file__).resolve().parents[2]
 def fingerprint(options: StackOptions) -> str:
     """Return a digest of all that a stack of these options reads once; equal digests mean equal behaviour. Reads files:
     blocks."""
-    said = hashlib.sha256(f"{__version__}\n{options.home}\n".encode())
+    digest = hashlib.sha256(f"{__version__}\n{options.home}\n".encode())
     settings: dict[str, Mapping[str, str]] = {
         "all": {name: value for name, value in options.base_environment.items() if name not in _NO_SETTING},
         "models": options.model_keys,
@@ -64,15 +64,15 @@ def fingerprint(options: StackOptions) -> str:
     }
     for owner, variables in sorted(settings.items()):
         for name, value in sorted(variables.items()):
-            said.update(f"{owner}\0{name}\0{value}\0".encode("utf-8", "surrogateescape"))
+            digest.update(f"{owner}\0{name}\0{value}\0".encode("utf-8", "surrogateescape"))
     named = [options.base_environment.get(name, "") for name in _FOLDERS]
     for folder in (Path(named[0]) if named[0] else policy_directory(), *(Path(each) for each in named[1:] if each)):
         for path in sorted(folder.rglob("*")):
             if path.is_file():
-                said.update(f"{path}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(path.read_bytes()).digest())
+                digest.update(f"{path}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(path.read_bytes()).digest())
     for line in sorted(_program_files(_PACKAGE)):
-        said.update(line.encode("utf-8", "surrogateescape"))
-    return said.hexdigest()
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def _program_files(folder: Path) -> Iterator[str]:

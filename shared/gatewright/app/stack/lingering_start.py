@@ -69,7 +69,7 @@ class LingeringStart:
             return False
         with self.log.open("rb") as stream:
             stream.seek(self.begins)
-            said = stream.read().decode("utf-8", "replace")
-        if _LOST not in said:
-            raise start_error(said, self.log)
+            output = stream.read().decode("utf-8", "replace")
+        if _LOST not in output:
+            raise start_error(output, self.log)
         return True

@@ -317,7 +317,7 @@ class Supervisor:
     async def _until_restart(self, server: NatsServer) -> None:
         """Return when ``server`` must be restarted; raises UnavailableError if it ended by itself."""
         ending = asyncio.create_task(server.ended())
-        watching = asyncio.create_task(until_restart_helps(server.page, self._store, self._tell_fault))
+        watching = asyncio.create_task(until_restart_helps(server.page, self._store, self._announce_fault))
         try:
             await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
             for task in (ending, watching):
@@ -337,7 +337,7 @@ class Supervisor:
     async def _launch_server(self, port: int = -1) -> NatsServer:
         return await NatsServer.start(self._store, port=port, keys=bus_keys(self.options.home), partitions=self._partitions)
 
-    def _tell_fault(self, fault: str) -> None:
+    def _announce_fault(self, fault: str) -> None:
         self._fault = fault
         if fault:
             log.warning("nats-server stores nothing: %s; work waits until there is disk space", fault)

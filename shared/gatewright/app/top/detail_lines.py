@@ -48,11 +48,11 @@ def change_lines(patch: bytes | None, run_id: str) -> list[str]:
     return shown
 
 
-def agent_lines(said: Sequence[AgentActivity], run_id: str) -> list[str]:
+def agent_lines(entries: Sequence[AgentActivity], run_id: str) -> list[str]:
     """Return the agents' output since this board was opened; it is stored nowhere."""
-    if not said:
+    if not entries:
         return ["No agent of this run has reported anything since this was opened.", f"  gatewright show {run_id} --log"]
-    return [line(f"{each.task_id.removeprefix(f'{run_id}.')}  {each.event:<11} {one_line(each.text)}") for each in said]
+    return [line(f"{entry.task_id.removeprefix(f'{run_id}.')}  {entry.event:<11} {one_line(entry.text)}") for entry in entries]
 
 
 def _event(record: OrchestratorEvent) -> str:

@@ -147,7 +147,7 @@ class RunScreen(Screen[None]):
                 candidate = detail.run.candidate
                 return change_lines(self._patches.get(candidate.patch) if candidate is not None else None, self.run_id)
             case "agents":
-                return agent_lines(self._sources.said(self.run_id), self.run_id)
+                return agent_lines(self._sources.agent_activities(self.run_id), self.run_id)
             case _:
                 board = self._sources.board
                 row = board.rows.get(self.run_id) if board is not None else None

@@ -58,9 +58,9 @@ class TopSources:
             return ()
         return needs_of(follower.board, follower.letters, self.clock.now(), follower.silent)
 
-    def said(self, run_id: str) -> Sequence[AgentActivity]:
+    def agent_activities(self, run_id: str) -> Sequence[AgentActivity]:
         """Return the agents' output of a run since this was opened, the newest last."""
-        return tuple(each.said for each in self._words.said(run_id))
+        return tuple(entry.activity for entry in self._words.entries(run_id))
 
     async def changed(self, revision: int) -> int:
         """See the follower's method; waits for a follower first."""

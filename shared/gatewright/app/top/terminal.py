@@ -64,9 +64,9 @@ class TopApp(App[None]):
         board = self.sources.board
         row = board.rows.get(run_id) if board is not None else None
         if not self.steering.may_abort:
-            self.tell("This is only for looking (--read-only).")
+            self.show_message("This is only for looking (--read-only).")
         elif row is None or not row.is_open:
-            self.tell(f"{run_id} goes on no more: there is nothing to end.")
+            self.show_message(f"{run_id} goes on no more: there is nothing to end.")
         else:
             self.push_screen(AbortScreen(run_id, row.request), lambda yes: self._answered_abort(run_id, yes=bool(yes)))
 
@@ -74,18 +74,18 @@ class TopApp(App[None]):
         """Show the request, and send a signed approval if confirmed. Empty id: nothing can be approved here."""
         found = self._request(request_id)
         if self.steering.approve is None:
-            self.tell("This is only for looking (--read-only).")
+            self.show_message("This is only for looking (--read-only).")
         elif found is None:
-            self.tell("Nothing here waits for an approval. The list of needs shows what does: g n")
+            self.show_message("Nothing here waits for an approval. The list of needs shows what does: g n")
         elif found[0].reason == "review":
-            self.tell(f"This is a vote of a panel, which wants reasons:\n\n  gatewright review vote {request_id}")
+            self.show_message(f"This is a vote of a panel, which wants reasons:\n\n  gatewright review vote {request_id}")
         else:
             asked = ApproveScreen(*found, self.steering.signer)
             self.push_screen(asked, lambda phrase: self._answered_approve(request_id, phrase))
 
-    def tell(self, words: str) -> None:
+    def show_message(self, message: str) -> None:
         """Show a message until a key is pressed."""
-        self.push_screen(WordsScreen(words))
+        self.push_screen(WordsScreen(message))
 
     def with_terminal(self, work: Callable[[], Any]) -> Any:
         """Do work with the terminal in its normal state; the board always returns.
@@ -139,14 +139,14 @@ class TopApp(App[None]):
         try:
             await self.sources.link.client.abort(run_id, _WHY_ABORTED)
         except GatewrightError as error:
-            self.tell(f"{run_id} was not ended [{error.reason}]: {line(error.message)}")
+            self.show_message(f"{run_id} was not ended [{error.reason}]: {line(error.message)}")
 
     async def _approve(self, request_id: str, phrase: str) -> None:
         approve = self.steering.approve
         assert approve is not None  # noqa: S101 - asked for before
         try:
-            self.tell(await approve(request_id, phrase, self.with_terminal))
+            self.show_message(await approve(request_id, phrase, self.with_terminal))
         except GatewrightError as error:
-            self.tell(f"{request_id} was not approved [{error.reason}]: {line(error.message)}")
+            self.show_message(f"{request_id} was not approved [{error.reason}]: {line(error.message)}")
         except OSError as error:
-            self.tell(f"{request_id} was not approved: {line(str(error))}")
+            self.show_message(f"{request_id} was not approved: {line(str(error))}")

@@ -71,15 +71,15 @@ class HostAccess:
 
 def answer(document: Any) -> CallToolResult:
     """Build the result of a tool. ``document``: any value that msgspec encodes as a JSON object."""
-    told: dict[str, Any] = msgspec.to_builtins(document, enc_hook=str)
-    return CallToolResult(content=[_text(told)], structured_content=told)
+    content: dict[str, Any] = msgspec.to_builtins(document, enc_hook=str)
+    return CallToolResult(content=[_text(content)], structured_content=content)
 
 
 def refusal(error: Exception) -> CallToolResult:
     """Build the result of a refused call: code, message, family, faults, and advice where known."""
-    told = error_document(error)
-    advice = advice_for(told["code"])
-    document = {"error": {**told, "advice": advice} if advice else told}
+    fields = error_document(error)
+    advice = advice_for(fields["code"])
+    document = {"error": {**fields, "advice": advice} if advice else fields}
     return CallToolResult(content=[_text(document)], structured_content=document, is_error=True)
 
 

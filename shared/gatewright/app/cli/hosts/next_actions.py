@@ -17,7 +17,7 @@ from pydantic import Field
 from gatewright.app.cli.hosts.access import HostAccess, answer, refuse_known_errors
 from gatewright.app.cli.hosts.run_tools import RunName
 from gatewright.app.cli.runs.sources import RunPage, find_run
-from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.claims import ReportedClaims
 from gatewright.clock import SystemClock
 from gatewright.contracts.run_status import MovedTarget
 from gatewright.reasons import advice_for
@@ -59,7 +59,7 @@ def _actions(waiting: RunPage, newest: RunPage) -> Iterator[dict[str, Any]]:
     yield from (_landing_entry(run) for run in ended if run.landed is not None and run.landed.commit)
 
 
-def _row(view: RunView, claims: ToldClaims) -> BoardRow:
+def _row(view: RunView, claims: ReportedClaims) -> BoardRow:
     row = row_of(view, 0)
     return with_target(row, claims.moved.get(view.run.run_id))
 

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatewright.app.cli.output import say
+from gatewright.app.cli.output import write_line
 from gatewright.app.cli.people.inbox import page
 from gatewright.app.cli.people.signing import public_key, sign_decision
 from gatewright.app.http_access import is_loopback, listening_socket, read_body
@@ -155,11 +155,11 @@ def read_order(data: bytes, person: str, now: datetime) -> OrderedDecision:
         raise DeniedError("a request is handed on to a person, and by nothing else", code="delegation_misplaced")
     if order.delegate_to is not None and same_person(order.delegate_to, person):
         raise DeniedError(f"{person} has it already", code="delegate_not_allowed")
-    said = {"verdict": order.verdict, "person": person, "decided_at": timestamp(now), "comment": order.comment}
-    return OrderedDecision(request, decision_on(request, **said, phrase=phrase, delegate_to=order.delegate_to))
+    fields = {"verdict": order.verdict, "person": person, "decided_at": timestamp(now), "comment": order.comment}
+    return OrderedDecision(request, decision_on(request, **fields, phrase=phrase, delegate_to=order.delegate_to))
 
 
-def told_before_signing(ordered: OrderedDecision, key: str) -> list[str]:
+def signing_summary(ordered: OrderedDecision, key: str) -> list[str]:
     """Format what the person sees in the terminal: the request, the document, and finally its meaning. All printable."""
     decision = ordered.decision
     standing = ApprovalStanding(request=ordered.request, request_sha256=request_digest(ordered.request), status="pending")
@@ -240,14 +240,14 @@ class SigningAgent:
             raise UnavailableError("the agent is asking about another decision: answer that first", code="service_busy")
         async with self._asking:
             ordered = read_order(data, self.person, self.clock.now())
-            lines = told_before_signing(ordered, f"{self.key} ({self._fingerprint})")
+            lines = signing_summary(ordered, f"{self.key} ({self._fingerprint})")
             if not await self._ask_person(request, lines, ordered.decision.verdict):
-                say("not signed")
+                write_line("not signed")
                 raise DeniedError("nothing was signed: the answer in the agent's terminal was no", code="signature_declined")
             signed = await asyncio.to_thread(sign_decision, ordered.decision, self.key)
             if await request.is_disconnected():
                 raise UnavailableError("the page has gone: nothing was sent", code="unavailable")
-            say(printable(f"signed: {ordered.decision.verdict} {ordered.decision.request_id}"))
+            write_line(printable(f"signed: {ordered.decision.verdict} {ordered.decision.request_id}"))
             return {"document": signed.document, "signature": signed.signature}
 
     async def _ask_person(self, request: Request, lines: list[str], word: str) -> bool:
@@ -257,7 +257,7 @@ class SigningAgent:
         try:
             await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                say("the page has gone: the question is taken back")
+                write_line("the page has gone: the question is taken back")
                 raise UnavailableError("the page has gone: nothing was signed", code="unavailable")
             return asking.result()
         finally:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, Protocol
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.output import say
+from gatewright.app.cli.output import write_line
 from gatewright.app.cli.people.deciding import Answer, decide_requests
 from gatewright.app.cli.people.inbox import open_inbox
 from gatewright.app.cli.people.signing import owns_rule, signing_identity
@@ -91,9 +91,9 @@ class OwnerQuestions:
         try:
             with self._display.asking():
                 for line in question_lines(await self._standing(request)):
-                    say(printable(line))
+                    write_line(printable(line))
                 forget_typed(sys.stdin.fileno())
-                say("  Approve? [y/N]")
+                write_line("  Approve? [y/N]")
                 typing = self._typing[request.request_id] = asyncio.create_task(typed_line(sys.stdin.fileno()))
                 await asyncio.wait({typing})
                 verdict = None if typing.cancelled() else _ANSWERS.get(typing.result().lower())
@@ -111,7 +111,7 @@ class OwnerQuestions:
     async def _decide(self, request: ApprovalRequest, verdict: DecisionVerdict) -> None:
         answer = Answer(verdict, *signing_identity(self._place, "", None))
         await decide_requests(self._place, [request.request_id], answer, SystemClock().now())
-        say("  approved" if verdict == "approve" else "  rejected: the run ends, and nothing lands")
+        write_line("  approved" if verdict == "approve" else "  rejected: the run ends, and nothing lands")
 
 
 def question_lines(standing: ApprovalStanding) -> Iterator[str]:

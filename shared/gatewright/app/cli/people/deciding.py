@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.people.granting import grant, grants, revoke
 from gatewright.app.cli.people.inbox import list_approvals, named, open_inbox, show, stats, waiting
 from gatewright.app.cli.people.notices import watch
@@ -124,7 +124,7 @@ def _decide(names: list[str], answer: Answer, *, json_output: bool) -> None:
         emit({"recorded": recorded, "person": answer.person})
         return
     for each in reply.recorded:
-        say(printable(f"{each.request_id}: {each.verdict} by {each.person}; the run stands in {each.state}"))
+        write_line(printable(f"{each.request_id}: {each.verdict} by {each.person}; the run stands in {each.state}"))
     note("`gatewright show RUN` prints what follows")
 
 
@@ -173,6 +173,6 @@ def _sign_decision(standing: ApprovalStanding, answer: Answer, now: datetime) ->
         note(printable(line))
     if request.phrase and answer.verdict == "approve" and answer.phrase is None and sys.stdin.isatty():
         phrase = input(f"{request.request_id} ({printable(request.why)})\ntype exactly {printable(request.phrase)!r}: ")
-    said = {"verdict": answer.verdict, "person": answer.person, "decided_at": timestamp(now), "comment": answer.comment}
+    fields = {"verdict": answer.verdict, "person": answer.person, "decided_at": timestamp(now), "comment": answer.comment}
     words = {"phrase": phrase if request.phrase else "", "delegate_to": answer.delegate_to}
-    return sign_decision(decision_on(request, **said, **words), answer.key)
+    return sign_decision(decision_on(request, **fields, **words), answer.key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.options import JsonOutput, grouped
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.people.inbox import MOST, open_inbox
 from gatewright.app.cli.people.signing import As, Comment, Key, sign_document, signing_identity
 from gatewright.view.safe_text import printable
@@ -38,7 +38,7 @@ class GrantFlags:
         ""
     )
 
-    def said(self) -> dict[str, object]:
+    def document_fields(self) -> dict[str, object]:
         """Return the fields of the document."""
         optional = {"versions": self.versions, "risk_at_most": self.risk}
         given = {name: value for name, value in optional.items() if value}
@@ -67,7 +67,7 @@ def grant(
     now = SystemClock().now()
     who, with_key = _signer(person, key)
     until = end_of(flags.until, now)
-    found = asyncio.run(grant_all_like(name, who, with_key, now, until, **flags.said(), comment=comment))
+    found = asyncio.run(grant_all_like(name, who, with_key, now, until, **flags.document_fields(), comment=comment))
     _show(found, json_output=json_output)
 
 
@@ -81,7 +81,7 @@ def grants(json_output: JsonOutput = False) -> None:
         emit({"grants": [_plain(each) for each in found]})
         return
     for line in grants_table(found):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -116,9 +116,9 @@ def _show(found: GrantStanding, *, json_output: bool) -> None:
         emit(_plain(found))
         return
     grant = found.grant
-    say(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
+    write_line(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
     moves = f", versions by {grant.versions} at most" if grant.versions is not None else ""
-    say(printable(f"  {', '.join(grant.paths)}{moves}; until {grant.not_after}, for {grant.max_uses} runs"))
+    write_line(printable(f"  {', '.join(grant.paths)}{moves}; until {grant.not_after}, for {grant.max_uses} runs"))
     note("`gatewright approvals grants` lists all, `gatewright approvals revoke GRANT` ends one")
 
 
@@ -152,7 +152,7 @@ def end_of(until: str, now: datetime) -> datetime:
     return found.astimezone(UTC)
 
 
-def grant_like(request: ApprovalRequest, person: str, now: datetime, until: datetime, **said: object) -> ApprovalGrant:
+def grant_like(request: ApprovalRequest, person: str, now: datetime, until: datetime, **fields: object) -> ApprovalGrant:
     """Build a grant for the repository and rule of ``request``. Raises MalformedError (``bad_grant``)."""
     import secrets
 
@@ -171,7 +171,7 @@ def grant_like(request: ApprovalRequest, person: str, now: datetime, until: date
         "person": person,
         "made_at": timestamp(now),
         "not_after": timestamp(until),
-        **said,
+        **fields,
     }
     try:
         return msgspec.convert(plain, ApprovalGrant)
@@ -179,7 +179,7 @@ def grant_like(request: ApprovalRequest, person: str, now: datetime, until: date
         raise MalformedError(f"that can be no grant: {error}", code="bad_grant") from error
 
 
-async def grant_all_like(name: str, person: str, key: Path, now: datetime, until: datetime, **said: object) -> GrantStanding:
+async def grant_all_like(name: str, person: str, key: Path, now: datetime, until: datetime, **fields: object) -> GrantStanding:
     """Grant future requests like the request ``name``. Raises as the gatekeeper refuses a grant."""
     from gatewright.app.cli.context import find_place
     from gatewright.contracts import ApprovalsRequest, GrantChange
@@ -192,7 +192,7 @@ async def grant_all_like(name: str, person: str, key: Path, now: datetime, until
         if len(found) != 1:
             ids = ", ".join(each.request_id for each in found) or "one that is there"
             raise MalformedError(f"{name} means {len(found)} requests: name {ids}", code="approval_unknown")
-        signed = sign_document(grant_like(found[0], person, now, until, **said), key, GRANT_NAMESPACE)
+        signed = sign_document(grant_like(found[0], person, now, until, **fields), key, GRANT_NAMESPACE)
         return await inbox.change_grant(GrantChange(kind="grant", signed=signed))
 
 

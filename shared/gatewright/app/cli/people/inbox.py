@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def list_approvals(
         emit({"approvals": [document_of(each) for each in found]})
         return
     for line in table(found, SystemClock().now()):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -81,7 +81,7 @@ def show(
         return
     for each in found:
         for line in [*page(each), ""]:
-            say(line)
+            write_line(line)
 
 
 @reported
@@ -96,7 +96,7 @@ def stats(json_output: JsonOutput = False) -> None:
         emit({"rules": [msgspec.to_builtins(each) for each in found]})
         return
     for line in statistics_table(found):
-        say(line)
+        write_line(line)
 
 
 async def _list_standings(*, everything: bool) -> tuple[ApprovalStanding, ...]:

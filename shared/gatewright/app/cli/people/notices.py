@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.people.inbox import open_inbox, waiting
 from gatewright.view.safe_text import printable
 
@@ -49,14 +49,14 @@ def watch(
 
 @dataclass
 class Notifier:
-    """Sends notices. ``told``: requests that each channel has received, with their numbers of delegations at that time.
+    """Sends notices. ``received``: requests that each channel has received, with their numbers of delegations at that time.
 
     ``failures``: failed calls of the webhook since the last good one; it is called again at ``due``, by ``clock`` in seconds.
     """
 
     command: str = ""
     webhook: str = ""
-    told: dict[str, set[str]] = field(default_factory=dict)
+    received: dict[str, set[str]] = field(default_factory=dict)
     failures: int = 0
     due: float = 0.0
     clock: Callable[[], float] = time.monotonic
@@ -69,14 +69,14 @@ class Notifier:
 
     def new(self, way: str, found: Sequence[ApprovalStanding]) -> list[ApprovalStanding]:
         """Return the requests that a channel has not received yet."""
-        known = self.told.setdefault(way, set())
-        return [each for each in found if _told_of(each) not in known]
+        known = self.received.setdefault(way, set())
+        return [each for each in found if _notice_key(each) not in known]
 
     def given(self, way: str, found: Sequence[ApprovalStanding]) -> None:
         """Record the requests that a channel has received."""
-        self.told.setdefault(way, set()).update(_told_of(each) for each in found)
+        self.received.setdefault(way, set()).update(_notice_key(each) for each in found)
 
-    def tell(self, found: Sequence[ApprovalStanding]) -> bool:
+    def send_notices(self, found: Sequence[ApprovalStanding]) -> bool:
         """Send new requests to command and webhook, if it is due; return whether no call failed."""
         import msgspec
 
@@ -138,7 +138,7 @@ class Notifier:
             return False, None
 
 
-def _told_of(standing: ApprovalStanding) -> str:
+def _notice_key(standing: ApprovalStanding) -> str:
     """Return the key of a notice: a request that was delegated is sent again."""
     return f"{standing.request.request_id} {len(standing.delegations)}"
 
@@ -199,7 +199,7 @@ async def _look(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) 
 
     found = await waiting(inbox)
     _show(notifier, found, json_output=json_output)
-    return await asyncio.to_thread(notifier.tell, found)
+    return await asyncio.to_thread(notifier.send_notices, found)
 
 
 def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output: bool) -> None:
@@ -211,6 +211,7 @@ def _show(notifier: Notifier, found: Sequence[ApprovalStanding], *, json_output:
         emit(digest(new))
     for each in () if json_output else new:
         request = each.request
-        say(printable(f"{request.request_id}  risk {request.risk}  until {request.expires_at}  {request.rule}: {request.why}"))
+        facts = f"risk {request.risk}  until {request.expires_at}  {request.rule}: {request.why}"
+        write_line(printable(f"{request.request_id}  {facts}"))
         for line in transfer_lines(request.transfers):
-            say(printable(f"  {line}"))
+            write_line(printable(f"  {line}"))

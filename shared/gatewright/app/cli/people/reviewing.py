@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.app.cli.people.inbox import open_inbox
 from gatewright.app.cli.people.signing import As, Key, sign_decision, signing_identity
 from gatewright.view.safe_text import printable
@@ -55,13 +55,13 @@ def vote(
 
     from gatewright.app.cli.context import find_place
 
-    said = vote_of(colour, scope, rationale, evidence, mitigation or [])
-    found = asyncio.run(cast(name, said, *signing_identity(find_place(), person, key)))
+    review_vote = vote_of(colour, scope, rationale, evidence, mitigation or [])
+    found = asyncio.run(cast(name, review_vote, *signing_identity(find_place(), person, key)))
     if json_output:
         emit(_plain(found))
         return
     for line in _lines(found):
-        say(line)
+        write_line(line)
 
 
 @reported
@@ -77,13 +77,13 @@ def status(name: Name, json_output: JsonOutput = False) -> None:
             emit(_plain_draft(name, found))
             return
         for line in (f"{name}: {found.phase}", *(f"wanting {printable(each)}" for each in found.blockers)):
-            say(line)
+            write_line(line)
         return
     if json_output:
         emit(_plain(found))
         return
     for line in _lines(found):
-        say(line)
+        write_line(line)
     if found.review is not None and found.review.phase == "REVIEW":
         note("`gatewright review vote RUN green|yellow|red` votes; `gatewright approvals show RUN` shows the change")
 
@@ -158,8 +158,8 @@ async def cast(name: str, vote: ReviewVote, person: str, key: Path) -> ApprovalS
 
     async with open_inbox(find_place()) as inbox:
         found = await inbox.review(name)
-        said = {"verdict": "vote", "person": person, "decided_at": timestamp(SystemClock().now()), "vote": vote}
-        signed = await asyncio.to_thread(sign_decision, decision_on(found.request, **said), key)
+        fields = {"verdict": "vote", "person": person, "decided_at": timestamp(SystemClock().now()), "vote": vote}
+        signed = await asyncio.to_thread(sign_decision, decision_on(found.request, **fields), key)
         await inbox.decide([signed])
         return await inbox.review(found.request.request_id)
 

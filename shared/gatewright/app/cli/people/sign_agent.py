@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gatewright.app.cli.output import reported, say
+from gatewright.app.cli.output import reported, write_line
 from gatewright.app.cli.people.signing import As, Key, signing_identity
 from gatewright.app.cli.terminal import is_interactive
 from gatewright.view.safe_text import printable
@@ -52,10 +52,10 @@ def sign_agent(
     access = AgentAccess(frozenset({f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"}), origins, code)
     terminal = SigningTerminal.own()
     agent = SigningAgent(access, *signing_identity(find_place(), person, key), SystemClock(), terminal.agrees)
-    say(printable(f"signs for {agent.person}, with {agent.key}, what is decided on {', '.join(sorted(origins))}"))
-    say("it asks here before each signature, and signs nothing else")
+    write_line(printable(f"signs for {agent.person}, with {agent.key}, what is decided on {', '.join(sorted(origins))}"))
+    write_line("it asks here before each signature, and signs nothing else")
     if token_file is None:
-        say(f"the code for the page: {code}")
+        write_line(f"the code for the page: {code}")
     asyncio.run(serve_agent(agent, host, port))
 
 
@@ -82,7 +82,7 @@ class SigningTerminal:
         from gatewright.app.cli.terminal import forget_typed, typed_line
 
         for line in lines:
-            say(line)
+            write_line(line)
         forget_typed(self._descriptor)
-        say(f"type {word} to sign, anything else to refuse: ")
+        write_line(f"type {word} to sign, anything else to refuse: ")
         return (await typed_line(self._descriptor)).strip() == word

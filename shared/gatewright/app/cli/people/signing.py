@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def roster_line(
     if json_output:
         emit({"key": line, "fingerprint": fingerprint(line)})
         return
-    say(printable(line))
+    write_line(printable(line))
     note(fingerprint(line))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, say
+from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def summon(
         emit(msgspec.to_builtins(listed))
     else:
         for line in lines_of(listed):
-            say(line)
+            write_line(line)
         note(f"{listed.left} more questions may be asked about this run")
     if items and wait and any(each.answer is None or each.answer.status != "ANSWERED" for each in shown_standings(listed)):
         raise typer.Exit(1)

@@ -11,7 +11,7 @@ import typer
 
 from gatewright.app.cli.help_screen import HelpCommand, show_all_options
 from gatewright.app.cli.options import JsonOutput, RevertOptions, Verbose, grouped
-from gatewright.app.cli.output import emit, reported, say
+from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.schemas import read_submittable
 from gatewright.order_form.run_options import RunOptions, order_rows
 
@@ -156,7 +156,7 @@ async def _submit(document: RunRequest | TaskContract, *, wait: bool, json_outpu
     if json_output:
         emit(answer)
     else:
-        say(f"accepted {run_id}\n  next: gatewright watch {run_id}")
+        write_line(f"accepted {run_id}\n  next: gatewright watch {run_id}")
     return 0
 
 
@@ -190,5 +190,5 @@ async def _abort(wanted: str, reason: str, *, json_output: bool) -> int:
     if view is not None and json_output:
         emit(result_of(view))
     elif view is not None:
-        say(f"{run_id} is {view.run.status}\n  bundle {view.bundle}")
+        write_line(f"{run_id} is {view.run.status}\n  bundle {view.bundle}")
     return 0

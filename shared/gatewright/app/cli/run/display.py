@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, Self
 
-from gatewright.app.cli.output import emit, say, terminal_width
+from gatewright.app.cli.output import emit, terminal_width, write_line
 from gatewright.app.cli.runs.result import RunResult, closing_words, result_of
 from gatewright.app.cli.runs.waits import Wait, WaitNotice, wait_lines
 from gatewright.contracts import AgentActivity, OrchestratorEvent
@@ -37,7 +37,7 @@ class Display(Protocol):
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         """Display what the run waits for, after a change; empty if it waits for nothing."""
 
-    def activity(self, view: RunView, said: AgentActivity) -> None:
+    def activity(self, view: RunView, activity: AgentActivity) -> None:
         """Display the current activity that an agent reports."""
 
     def asking(self) -> AbstractContextManager[None]:
@@ -56,7 +56,7 @@ class JsonDisplay(Display):
     """Prints every event unchanged, one a line. The last line is the result."""
 
     def note(self, text: str) -> None:
-        say(printable(text), stream=sys.stderr)
+        write_line(printable(text), stream=sys.stderr)
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:  # noqa: ARG002 - the event has all of it
         emit(record)
@@ -64,7 +64,7 @@ class JsonDisplay(Display):
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         emit(WaitNotice(view.run.run_id, tuple(waits)))
 
-    def activity(self, view: RunView, said: AgentActivity) -> None:
+    def activity(self, view: RunView, activity: AgentActivity) -> None:
         """Print nothing: lines are events of the run, and this is none."""
 
     def close(self, view: RunView) -> None:
@@ -86,32 +86,32 @@ class PlainDisplay(Display):
         self._titled = verbose
 
     def note(self, text: str) -> None:
-        say(printable(text))
+        write_line(printable(text))
 
     def show(self, record: OrchestratorEvent, view: RunView) -> None:
         if not self._titled:
             self._titled = True
-            say("\n".join([*title_lines(view.run, terminal_width() or PAGE_WIDTH), ""]))
+            write_line("\n".join([*title_lines(view.run, terminal_width() or PAGE_WIDTH), ""]))
         for line in lines(record, view) if self._verbose else ():
-            say(event_text(line))
+            write_line(event_text(line))
         for stage in stage_lines(record, view) if not self._verbose else ():
-            say(stage_text(stage, terminal_width()))
+            write_line(stage_text(stage, terminal_width()))
 
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:  # noqa: ARG002 - the lines have all of it
         for words in wait_lines(waits):
-            say(words)
+            write_line(words)
 
-    def activity(self, view: RunView, said: AgentActivity) -> None:
-        for line in activity_lines(view, said) if said.event not in MOMENTARY else ():
+    def activity(self, view: RunView, activity: AgentActivity) -> None:
+        for line in activity_lines(view, activity) if activity.event not in MOMENTARY else ():
             if self._verbose:
-                say(event_text(line))
+                write_line(event_text(line))
             elif line.mark == "warn":
-                say(stage_text(StageLine(line.mark, line.who, line.text), terminal_width()))
+                write_line(stage_text(StageLine(line.mark, line.who, line.text), terminal_width()))
 
     def close(self, view: RunView) -> None:
-        say()
+        write_line()
         for words in closing_words(view, self._command, width=terminal_width()):
-            say(words)
+            write_line(words)
 
 
 def make_display(*, json_output: bool, command: Sequence[str] = (), verbose: bool = False) -> Display:

@@ -89,16 +89,16 @@ def _not_sealed(run_id: str, ended: str, seconds: float, full: str) -> Unavailab
 @contextlib.asynccontextmanager
 async def report_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> AsyncIterator[None]:
     """Display what the run waits for during the body, whenever it had no event for a while."""
-    telling = asyncio.create_task(_tell_waits(finder, current, display))
+    displaying = asyncio.create_task(_display_waits(finder, current, display))
     try:
         yield
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        displaying.cancel()
+        await asyncio.gather(displaying, return_exceptions=True)
 
 
-async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> None:
-    told: tuple[str, ...] = ()
+async def _display_waits(finder: WaitFinder, current: Callable[[], RunView | None], display: Display) -> None:
+    displayed: tuple[str, ...] = ()
     last = ""
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
@@ -108,7 +108,7 @@ async def _tell_waits(finder: WaitFinder, current: Callable[[], RunView | None],
         found = await finder.waits_of(view) if view.run.at == last else ()
         last = view.run.at
         # Ages are measured at every check; only another kind of wait is a change.
-        if told != (told := tuple(wait.detail for wait in found)):
+        if displayed != (displayed := tuple(wait.detail for wait in found)):
             display.waits(view, found)
 
 
@@ -120,9 +120,9 @@ async def report_activity(
     over = False
 
     async def hear(message: Message) -> None:
-        said, view = codec.decode(message.data, AgentActivity), current()
-        if said.run_id == run_id and view is not None and not over:
-            display.activity(view, said)
+        activity, view = codec.decode(message.data, AgentActivity), current()
+        if activity.run_id == run_id and view is not None and not over:
+            display.activity(view, activity)
 
     if home is not None:
         await client.bus.listen(LIVE_SUBJECT, hear)

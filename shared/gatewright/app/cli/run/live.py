@@ -98,11 +98,11 @@ class LiveDisplay:
     def waits(self, view: RunView, waits: Sequence[Wait]) -> None:
         self._view, self._waits = view, tuple(waits)
 
-    def activity(self, view: RunView, said: AgentActivity) -> None:
-        if said.event != "usage":
+    def activity(self, view: RunView, activity: AgentActivity) -> None:
+        if activity.event != "usage":
             self._now.pop("text", None)
-        self._now["usage" if said.event == "usage" else "text"] = said.text
-        for line in activity_lines(view, said) if said.event not in MOMENTARY else ():
+        self._now["usage" if activity.event == "usage" else "text"] = activity.text
+        for line in activity_lines(view, activity) if activity.event not in MOMENTARY else ():
             if self._verbose:
                 self._console.print(Text(event_text(line), _STYLES[line.mark]))
             elif line.mark == "warn":

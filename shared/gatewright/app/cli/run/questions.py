@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Final
 
-from gatewright.app.cli.output import say
+from gatewright.app.cli.output import write_line
 from gatewright.app.cli.run.display import Display
 from gatewright.app.cli.terminal import forget_typed, is_interactive, typed_line
 from gatewright.client.client import Client
@@ -85,9 +85,9 @@ class TerminalQuestions:
             await self._client.answer_question(question, allow=allow)
 
     async def _ask(self, question: AgentQuestion, seconds: float) -> bool:
-        say(f"? {printable(question.agent)} asks leave to run: {printable(question.subject)}")
+        write_line(f"? {printable(question.agent)} asks leave to run: {printable(question.subject)}")
         forget_typed(sys.stdin.fileno())  # Input at the prompt is an answer.
-        say(f"  allow it this once? [y/N] ({seconds:.0f} s, Ctrl-C refuses)")
+        write_line(f"  allow it this once? [y/N] ({seconds:.0f} s, Ctrl-C refuses)")
         self._refused = asyncio.Event()
         refused = asyncio.create_task(self._refused.wait())
         typed = asyncio.create_task(typed_line(sys.stdin.fileno()))
@@ -99,5 +99,5 @@ class TerminalQuestions:
                 task.cancel()
             await asyncio.gather(refused, typed, return_exceptions=True)
         allow = typed in done and refused not in done and typed.result().strip().lower() in _YES
-        say("  allowed, this once" if allow else "  refused" if done else "  refused: no answer came")
+        write_line("  allowed, this once" if allow else "  refused" if done else "  refused: no answer came")
         return allow

@@ -16,7 +16,7 @@ from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.options import REVERTING, RevertOptions
 from gatewright.app.cli.outcome import Exit, exit_of_error
-from gatewright.app.cli.output import complain, note, say
+from gatewright.app.cli.output import complain, note, write_line
 from gatewright.app.cli.run.change_source import PATCH, candidate_count
 from gatewright.app.cli.run.display import Display, make_display
 from gatewright.app.cli.run.files import repository_folder, written_files
@@ -85,9 +85,9 @@ async def start_run(
     if view is None or not view.proposed or not options.yes:
         return code
     if not json_output:
-        say("proposed, and run because of --yes:")
+        write_line("proposed, and run because of --yes:")
         for line in proposal_lines(view.proposed):
-            say(line)
+            write_line(line)
     code, _ = await once(confirm_proposal(options, view.proposed), origin=view)
     return code
 
@@ -203,18 +203,18 @@ def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[
     """Print why no run began, and the command to retry with, on standard error."""
     refused = getattr(error, "lines", ())
     for words in refused:
-        say(words, stream=sys.stderr)
+        write_line(words, stream=sys.stderr)
     if not refused:
         complain(error, {f"/{row.pointer.replace('.', '/')}": row.flag for row in order_rows() if row.flags})
     for each in tests:
-        say(f"  detected  {printable(each)}", stream=sys.stderr)
+        write_line(f"  detected  {printable(each)}", stream=sys.stderr)
     if retry_with:
-        say(f"{retry_label(retry_with)}: {printable(retry_line(command_line(options), retry_with))}", stream=sys.stderr)
+        write_line(f"{retry_label(retry_with)}: {printable(retry_line(command_line(options), retry_with))}", stream=sys.stderr)
     elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
-        say(f"  example: {EXAMPLE}", stream=sys.stderr)
+        write_line(f"  example: {EXAMPLE}", stream=sys.stderr)
     if leaves_open(options) and error.reason == "invalid_input":
         for each in key_lines():
-            say(f"  {printable(each)}", stream=sys.stderr)
+            write_line(f"  {printable(each)}", stream=sys.stderr)
 
 
 async def _ready(options: RunOptions, place: CommandContext, cassette: Path | None, note: Callable[[str], None]) -> Prepared:

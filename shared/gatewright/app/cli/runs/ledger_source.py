@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gatewright.app.cli.runs.sources import RunPage, existing, unknown_run
 from gatewright.app.cli.runs.waits import Wait, WaitFinder
-from gatewright.app.feed.claims import ToldClaims, claims_of
+from gatewright.app.feed.claims import ReportedClaims, claims_of
 from gatewright.app.feed.link import may_ask
 from gatewright.client.client import Client
 from gatewright.client.refusals import UNANSWERED
@@ -58,11 +58,11 @@ class LedgerSource:
                 every = await self._views(run.run_id for run in reversed(await self._client.runs()))
                 return RunPage(tuple(view for view in every if not view.run.ended), more=False)
             views += await self._views(run.run_id for run in listed.runs)
-            told = claims_of(listed)
-            silent.update(told.silent)
-            moved.update(told.moved)
+            claims = claims_of(listed)
+            silent.update(claims.silent)
+            moved.update(claims.moved)
             if not listed.more or not listed.runs:
-                return RunPage(tuple(views), more=False, claims=ToldClaims(silent=silent, moved=moved))
+                return RunPage(tuple(views), more=False, claims=ReportedClaims(silent=silent, moved=moved))
             before = listed.runs[-1].run_id
 
     async def beginning(self, prefix: str) -> tuple[str, ...]:
@@ -99,13 +99,13 @@ class LedgerSource:
     async def system_waits(self) -> tuple[Wait, ...]:
         return await self._waits.system_waits()
 
-    async def claims(self, run_id: str) -> ToldClaims:
+    async def claims(self, run_id: str) -> ReportedClaims:
         if not may_ask(self._client):
-            return ToldClaims()
+            return ReportedClaims()
         try:
             return claims_of(await self._client.list_runs(limit=1, prefix=run_id))
         except GatewrightError:
-            return ToldClaims()  # optional: the ledger has the state of the run
+            return ReportedClaims()  # optional: the ledger has the state of the run
 
 
 def _page(newest_first: Sequence[str], limit: int, before: str | None) -> tuple[Sequence[str], bool]:

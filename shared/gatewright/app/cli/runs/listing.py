@@ -9,7 +9,7 @@ import msgspec
 
 from gatewright.app.cli.runs.result import FailureResult, RunResult, closing_words, failure_of, result_of
 from gatewright.app.cli.runs.waits import Wait, wait_lines
-from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.claims import ReportedClaims
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport
 from gatewright.executor_kinds import EXECUTOR_KINDS
@@ -80,9 +80,9 @@ class RunDetails(msgspec.Struct, frozen=True):
     candidates: tuple[CandidateRow, ...] = ()
 
 
-def run_entry(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
+def run_entry(view: RunView, claims: ReportedClaims | None = None) -> RunEntry:
     """Build an entry. ``claims``: claims of tasks, of this run and others."""
-    run, heard = view.run, claims or ToldClaims()
+    run, heard = view.run, claims or ReportedClaims()
     return RunEntry(
         run_id=run.run_id,
         status=run.status,
@@ -101,7 +101,7 @@ def run_entry(view: RunView, claims: ToldClaims | None = None) -> RunEntry:
 
 
 def run_details(
-    view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ToldClaims | None = None
+    view: RunView, now: datetime | None = None, waits: Sequence[Wait] = (), claims: ReportedClaims | None = None
 ) -> RunDetails:
     """Describe one run for programs. ``now``: by default its last event. ``claims``: as in ``run_entry``."""
     tasks = tuple(
@@ -170,7 +170,7 @@ def run_story(
     view: RunView,
     now: datetime | None = None,
     waits: Sequence[Wait] = (),
-    claims: ToldClaims | None = None,
+    claims: ReportedClaims | None = None,
     *,
     verbose: bool = False,
     width: int | None = None,
@@ -245,8 +245,8 @@ def maker_words(task: RunTask) -> str:
     asked = asked_words(task)
     if not asked:
         return ""
-    said = " ".join(task.result.summary.split()) if task.result is not None else ""
-    words = f"with {asked}" + (f": {said}" if said else "")
+    summary = " ".join(task.result.summary.split()) if task.result is not None else ""
+    words = f"with {asked}" + (f": {summary}" if summary else "")
     return words if len(words) <= _SUMMARY_WIDTH else words[: _SUMMARY_WIDTH - 1] + "…"
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from gatewright.app.feed.claims import ToldClaims
+from gatewright.app.feed.claims import ReportedClaims
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.evidence.store.address import is_address, parse_run
@@ -48,7 +48,7 @@ class RunPage(NamedTuple):
 
     views: tuple[RunView, ...]
     more: bool
-    claims: ToldClaims = ToldClaims()
+    claims: ReportedClaims = ReportedClaims()
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -77,7 +77,7 @@ class RunSource(Protocol):
     async def system_waits(self) -> tuple[Wait, ...]:
         """Return the current waits of every open run, as far as visible."""
 
-    async def claims(self, run_id: str) -> ToldClaims:
+    async def claims(self, run_id: str) -> ReportedClaims:
         """Return the gatekeeper's claims of a run's tasks; none if this identity may not ask it."""
 
 
@@ -150,8 +150,8 @@ class BundleSource:
     async def system_waits(self) -> tuple[Wait, ...]:
         return ()
 
-    async def claims(self, run_id: str) -> ToldClaims:  # noqa: ARG002 - no process has a task
-        return ToldClaims()
+    async def claims(self, run_id: str) -> ReportedClaims:  # noqa: ARG002 - no process has a task
+        return ReportedClaims()
 
 
 def read_events(path: Path) -> list[OrchestratorEvent]:

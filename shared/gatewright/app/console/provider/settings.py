@@ -114,8 +114,8 @@ def read_provider(path: Path) -> ProviderSettings:
 def role_of(claims: Mapping[str, Any], file: ProviderFile) -> ConsoleRole | None:
     """Return the highest role of a person's claims; None without one. A claim that is no text or list of texts has no
     effect."""
-    told = claims.get(file.role_claim)
-    values = [told] if isinstance(told, str) else told if isinstance(told, list) else []
+    claim = claims.get(file.role_claim)
+    values = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     found = {file.roles[value] for value in values if isinstance(value, str) and value in file.roles}
     return max(found, key=CONSOLE_ROLES.index) if found else None
 
