@@ -34,6 +34,6 @@ def not_found(name: str, shown: Shown) -> str | None:
     if image is not None:
         return f"{name!r} was not found in the image {image.record.image} (looked at {', '.join(image.path)})"
     if not prefixes:
-        return f"{name!r} was not found: no --env was given, and commands see {system} besides"
+        return f"{name!r} was not found in {system}, and no --env was given"
     looked = ", ".join(str(prefix / "bin") for prefix in prefixes)
     return f"{name!r} was not found in --env {', '.join(map(str, prefixes))} (looked at {looked}, {system})"

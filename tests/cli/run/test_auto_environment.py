@@ -33,7 +33,7 @@ def test_a_folder_of_that_name_is_named_by_its_path(
     said = gatewright(*RUN[:-1], "./auto/x")
     assert said.exit_code == 2
     assert "there is no folder" in said.err
-    assert "--env auto makes an environment" in said.err
+    assert "--env auto builds an environment" in said.err
 
 
 @pytest.mark.parametrize("ref", ["HEAD~1", "HEAD^", "@{0}", "short id"])

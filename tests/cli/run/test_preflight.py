@@ -49,7 +49,7 @@ def test_without_an_env_it_is_said_that_none_was_given_and_where_the_callers_own
     (fault,) = missing_programs((), ("only-here --check",), None)
     assert (fault.pointer, fault.code) == ("/acceptance_tests/0/cmd", "program_not_found")
     assert "no --env was given" in fault.message
-    assert f"give --env {prefix}" in fault.message
+    assert f"pass --env {prefix}" in fault.message
 
 
 def test_without_an_env_the_option_that_makes_one_is_named_for_programs_of_an_ecosystem(
@@ -58,7 +58,7 @@ def test_without_an_env_the_option_that_makes_one_is_named_for_programs_of_an_ec
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("gatewright.sandbox.programs.PATH", "/nowhere")
     python, other = missing_programs((), ("python3.12 -m pytest", "only-here --check"), None)
-    assert "--env auto makes an environment" in python.message
+    assert "--env auto builds an environment" in python.message
     assert "--env auto" not in other.message
     (given,) = missing_programs((), ("python -m pytest",), make_prefix(tmp_path / "venv", "ruff"))
     assert "--env auto" not in given.message

@@ -17,7 +17,7 @@ from gatewright.contracts import SummonsAnswer, codec
 from gatewright.tasks.protocol import ACCEPTS, ANSWERS, QUESTION, SUMMONED
 
 #: Decides the headers of a message.
-Kind = Literal["submission", "question", "reply", "task", "answer", "ledger", "telling", "claim", "piece", "dead", "foreign"]
+Kind = Literal["submission", "question", "reply", "task", "answer", "ledger", "notice", "claim", "piece", "dead", "foreign"]
 
 _PARAMETER = re.compile(r"\{[a-z0-9_]+\}")  # noqa: TID251 - linear: one class, anchored by braces
 _ERROR = "error.v1"
@@ -62,24 +62,26 @@ class _Service:
 _ORDERS = ("run_request.v1", "task_contract.v1", "cloud_event")
 _SERVICES: dict[str, _Service] = {
     "submit": _Service(
-        "submission", "Start a run; the reply names it.", _ORDERS, ("submit_reply.v1", _ERROR), "deliver.submit"
+        "submission", "Start a run. The reply contains its id.", _ORDERS, ("submit_reply.v1", _ERROR), "deliver.submit"
     ),
-    "status": _Service("question", "How a run stands.", ("status_request.v1",), ("run_status.v1", _ERROR)),
-    "events": _Service("question", "What has happened in a run.", ("events_request.v1",), ("run_events.v1", _ERROR)),
-    "runs": _Service("question", "Which runs there are.", ("runs_request.v1",), ("run_list.v1", _ERROR)),
-    "summon": _Service("question", "Ask roles about an open run.", ("summons_request.v1",), ("summons_list.v1", _ERROR)),
-    "merge": _Service("question", "Which merge queues there are.", ("merge_queues_request.v1",), ("merge_queues.v1", _ERROR)),
-    "bundle": _Service("question", "A sealed bundle, part by part.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
+    "status": _Service("question", "State of a run.", ("status_request.v1",), ("run_status.v1", _ERROR)),
+    "events": _Service("question", "Events of a run.", ("events_request.v1",), ("run_events.v1", _ERROR)),
+    "runs": _Service("question", "List of runs.", ("runs_request.v1",), ("run_list.v1", _ERROR)),
+    "summon": _Service(
+        "question", "Questions to roles about an open run.", ("summons_request.v1",), ("summons_list.v1", _ERROR)
+    ),
+    "merge": _Service("question", "List of merge queues.", ("merge_queues_request.v1",), ("merge_queues.v1", _ERROR)),
+    "bundle": _Service("question", "A sealed bundle, in parts.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
     "context": _Service(
         "question",
-        "A summary of a run, written for models; or all of the publisher's runs on a repository.",
+        "Summary of a run for models, or of the publisher's runs on a repository.",
         ("context_request.v1", "memory_request.v1"),
         ("run_context.v1", "canonical_memory.v1", _ERROR),
         "context.get",
     ),
-    "request": _Service("submission", "Leave a request; no answer comes.", ("run_request.v1", "cloud_event")),
-    "contract": _Service("submission", "Leave a contract; no answer comes.", ("task_contract.v1", "cloud_event")),
-    "abort": _Service("submission", "Ask for the end of a run.", ("abort_request.v1", "cloud_event")),
+    "request": _Service("submission", "Submit a request without a reply.", ("run_request.v1", "cloud_event")),
+    "contract": _Service("submission", "Submit a contract without a reply.", ("task_contract.v1", "cloud_event")),
+    "abort": _Service("submission", "Abort a run.", ("abort_request.v1", "cloud_event")),
 }
 
 
@@ -90,12 +92,12 @@ def publisher_channels(publisher: str = DEFAULT_PUBLISHER) -> tuple[Channel, ...
         Channel(
             "uploads",
             t.upload_subject(publisher, "{sha256}", 0).rpartition(".")[0] + ".{piece}",
-            "Files too large for a document, in pieces; the first, 0, is written last.",
+            "Files too large for a document, in pieces. The sender writes piece 0 last.",
             "piece",
             ("bytes",),
         ),
-        Channel("questions", t.question_subject(publisher), "Agents ask for leave here.", "telling", ("agent_question.v1",)),
-        Channel("answers", t.answer_subject(publisher), "And are answered here.", "telling", ("agent_answer.v1",)),
+        Channel("questions", t.question_subject(publisher), "Permission requests of agents.", "notice", ("agent_question.v1",)),
+        Channel("answers", t.answer_subject(publisher), "Answers to permission requests.", "notice", ("agent_answer.v1",)),
     )
 
 
@@ -104,7 +106,7 @@ _APPROVERS = (
     Channel(
         "approvals",
         t.APPROVALS_SUBJECT,
-        "What waits for people.",
+        "Open requests for approval.",
         "question",
         ("approvals_request.v1",),
         ("approval_list.v1", _ERROR),
@@ -113,7 +115,7 @@ _APPROVERS = (
     Channel(
         "decide",
         t.DECIDE_SUBJECT,
-        "Signed decisions, and what is approved in advance.",
+        "Signed decisions and grants.",
         "question",
         ("decision_batch.v1", "grant_change.v1"),
         ("decision_reply.v1", "approval_list.v1", _ERROR),
@@ -126,7 +128,7 @@ _OPERATORS = (
     Channel(
         "merge-act",
         t.MERGE_ACT_SUBJECT,
-        "Actions of operators on merge queues.",
+        "Operators' actions on merge queues.",
         "question",
         ("merge_action.v1",),
         ("merge_action_reply.v1", _ERROR),
@@ -153,7 +155,7 @@ def _services(publisher: str) -> tuple[Channel, ...]:
 def _of_named(channel: Channel) -> Channel:
     if channel.key not in _SERVICES:
         return channel
-    words = f"{channel.description} For publishers with a name; the name {OPERATOR_PUBLISHER!r} is that of operators."
+    words = f"{channel.description} For named publishers. {OPERATOR_PUBLISHER!r} is the name of the operators."
     return Channel(
         f"{channel.key}-named", channel.address, words, channel.kind, channel.payloads, channel.answers, channel.also
     )
@@ -164,7 +166,7 @@ def _role_channels() -> tuple[Channel, ...]:
         Channel(
             f"{role}-tasks",
             t.task_subject(role, "{pool}").rpartition(".")[0] + ".{class}",
-            f"Tasks of the {role}, by pool and class of priority.",
+            f"Tasks for the {role}, by pool and priority class.",
             "task",
             (ACCEPTS[role], *((QUESTION,) if role in SUMMONED else ())),
         )
@@ -174,7 +176,7 @@ def _role_channels() -> tuple[Channel, ...]:
         Channel(
             f"{role}-results",
             t.result_subject(role),
-            f"What the {role} answers, and what it has used.",
+            f"Answers and usage reports of the {role}.",
             "answer",
             (
                 codec.schema_name(ANSWERS[role]),
@@ -199,11 +201,11 @@ def _role_channels() -> tuple[Channel, ...]:
         *tasks,
         *results,
         *claims,
-        Channel("cancel", t.CANCEL_SUBJECT, "Runs that are over: stop working for them.", "claim", ("cancellation",)),
+        Channel("cancel", t.CANCEL_SUBJECT, "Ended runs: roles stop their work for them.", "claim", ("cancellation",)),
         Channel(
             "leave",
             t.LEAVE_SUBJECT,
-            "What agents ask leave for, where people of a rule are asked.",
+            "Permission requests of agents that an approval rule sends to people.",
             "question",
             ("agent_question.v1",),
             ("agent_leave.v1", _ERROR),
@@ -211,14 +213,14 @@ def _role_channels() -> tuple[Channel, ...]:
         Channel(
             "worker-live",
             t.live_subject("worker"),
-            "Live reports by agents of their activity.",
-            "telling",
+            "Live activity of agents.",
+            "notice",
             ("agent_activity.v1",),
         ),
         Channel(
             "artifacts",
             t.artifact_subject("{writer}", "{sha256}", 0).rpartition(".")[0] + ".{piece}",
-            "Artifacts in pieces; the first, 0, is written last.",
+            "Artifacts in pieces. The sender writes piece 0 last.",
             "piece",
             ("bytes",),
         ),
@@ -226,9 +228,7 @@ def _role_channels() -> tuple[Channel, ...]:
 
 
 def _ledger_channels(partitions: int) -> tuple[Channel, ...]:
-    words = "One message per transition of a run" + (
-        "" if partitions == 1 else ", by the part of the ledger that its id leads to"
-    )
+    words = "One message per transition of a run" + ("" if partitions == 1 else ", in the ledger partition of its id")
     ledger = (
         Channel(
             "ledger" if partitions == 1 else f"ledger-{number}",
@@ -242,7 +242,11 @@ def _ledger_channels(partitions: int) -> tuple[Channel, ...]:
     return (
         *ledger,
         Channel(
-            "watch", "gw.watch.{run_id}", "The same, repeated by the server as it is stored.", "ledger", ("transition.v1",)
+            "watch",
+            "gw.watch.{run_id}",
+            "The same. The server publishes each one as it stores it.",
+            "ledger",
+            ("transition.v1",),
         ),
         Channel(
             "merge-queues",
@@ -251,8 +255,8 @@ def _ledger_channels(partitions: int) -> tuple[Channel, ...]:
             "ledger",
             ("queue_transition.v1",),
         ),
-        Channel("dead", t.dead_subject("{role}"), "What could not be handled, as it was.", "dead", ("original",)),
-        Channel("locks", f"$KV.{t.LOCK_BUCKET}.{{repository}}", "Who holds which paths.", "foreign", ("lock_table",)),
+        Channel("dead", t.dead_subject("{role}"), "Messages that could not be handled, unchanged.", "dead", ("original",)),
+        Channel("locks", f"$KV.{t.LOCK_BUCKET}.{{repository}}", "Path locks of runs.", "foreign", ("lock_table",)),
     )
 
 
@@ -261,17 +265,15 @@ def _server_channels() -> tuple[Channel, ...]:
         Channel(
             "exhausted",
             t.EXHAUSTED_SUBJECT.removesuffix(">") + "{consumer}",
-            "The server delivers a task no more.",
+            "The server has given a task up.",
             "foreign",
             ("max_deliveries",),
         ),
-        Channel("snapshot-acks", "$JS.SNAPSHOT.ACK.{stream}.{copy}", "A piece of a copy has come.", "foreign", ("empty",)),
         Channel(
-            "restored", "$JS.SNAPSHOT.RESTORE.{stream}.{copy}", "A piece of a stream that comes back.", "foreign", ("bytes",)
+            "snapshot-acks", "$JS.SNAPSHOT.ACK.{stream}.{copy}", "Acknowledges a piece of a backup.", "foreign", ("empty",)
         ),
-        Channel("services", "$SRV.{verb}", "Which processes there are.", "foreign", ("empty",), ("service_record",)),
-        Channel(
-            "services-of", "$SRV.{verb}.{service}", "Which processes a role has.", "foreign", ("empty",), ("service_record",)
-        ),
+        Channel("restored", "$JS.SNAPSHOT.RESTORE.{stream}.{copy}", "A piece of a restored stream.", "foreign", ("bytes",)),
+        Channel("services", "$SRV.{verb}", "All processes.", "foreign", ("empty",), ("service_record",)),
+        Channel("services-of", "$SRV.{verb}.{service}", "All processes of a role.", "foreign", ("empty",), ("service_record",)),
         Channel("service", "$SRV.{verb}.{service}.{id}", "One process.", "foreign", ("empty",), ("service_record",)),
     )

@@ -91,7 +91,7 @@ def _server() -> Json:
     return {
         "host": "{host}:{port}",
         "protocol": "nats",
-        "description": "NATS with JetStream. There is no mode without authentication; tls:// where the operator has set it up.",
+        "description": "NATS with JetStream. Authentication is required. Use tls:// where the operator has configured it.",
         "variables": {"host": {"default": "127.0.0.1"}, "port": {"default": "4222"}},
         "security": [{"$ref": f"#/components/securitySchemes/{name}"} for name in _security()],
         "x-nats-max-payload": MAX_MESSAGE_BYTES,
@@ -102,11 +102,11 @@ def _security() -> Json:
     return {
         "nkey": {
             "type": "asymmetricEncryption",
-            "description": "The identity's seed (<name>.nk) signs what the server asks at the connection.",
+            "description": "The identity's seed (<name>.nk) signs the challenge of the server.",
         },
         "jwt": {
             "type": "asymmetricEncryption",
-            "description": "In operator mode: the same, with the user's JWT (<name>.creds).",
+            "description": "In operator mode: the seed with the user's JWT (<name>.creds).",
         },
     }
 
@@ -125,7 +125,7 @@ def _channels(channels: Iterable[Channel], streams: Sequence[t.StreamSpec]) -> J
         if channel.answers:
             made[f"{channel.key}-replies"] = {
                 "address": None,
-                "description": "The inbox that the question named.",
+                "description": "The inbox that the request named.",
                 "messages": {_id(name): {"$ref": f"#/components/messages/{_key('reply', name)}"} for name in channel.answers},
             }
     return made
@@ -134,7 +134,7 @@ def _channels(channels: Iterable[Channel], streams: Sequence[t.StreamSpec]) -> J
 def _parameter(name: str) -> Json:
     match name:
         case "class":
-            return {"description": "Class of priority.", "enum": list(t.TASK_CLASSES)}
+            return {"description": "Priority class.", "enum": list(t.TASK_CLASSES)}
         case "role":
             return {"enum": [*t.ROLES, t.DEAD_LETTER_DECIDER]}
         case "verb":
@@ -143,9 +143,9 @@ def _parameter(name: str) -> Json:
             return {"description": "Pool of the role.", "default": t.DEFAULT_POOL}
     words = {
         "stream": "The name of a stream.",
-        "copy": "Which copying of the stream.",
-        "publisher": "Name of the publisher; the server holds an identity to its own.",
-        "sha256": "Digest of the whole, 64 hexadecimal digits.",
+        "copy": "Id of the transfer.",
+        "publisher": "Name of the publisher. Each identity can use only its own.",
+        "sha256": "SHA-256 of the whole file, 64 hexadecimal digits.",
         "piece": "Number of the piece, from 0.",
         "run_id": "Id of the run.",
         "queue_id": "Id of the merge queue.",

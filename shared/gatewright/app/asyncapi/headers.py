@@ -23,12 +23,17 @@ _TRACE: Json = {
     "pattern": "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}",
     "description": "W3C Trace Context.",
 }
-_KEY: Json = {"type": "string", "minLength": 8, "maxLength": 128, "description": "Makes the run once only."}
-_ID: Json = {"type": "string", "description": "Repetitions within the stream's window are stored once."}
+_KEY: Json = {
+    "type": "string",
+    "minLength": 8,
+    "maxLength": 128,
+    "description": "The same key makes one run, however often it is sent.",
+}
+_ID: Json = {"type": "string", "description": "The stream stores repetitions within its window once."}
 _TOKEN: Json = {
     "type": "string",
     "pattern": "^[0-9a-f]{64}$",
-    "description": "Given out with a task; its answer brings it back.",
+    "description": "Comes with a task. Its answer returns it.",
 }
 _NUMBER: Json = {"type": "string", "pattern": "^[0-9]+$"}
 _TEXT: Json = {"type": "string"}
@@ -42,7 +47,7 @@ _HEADERS: dict[str, tuple[Json, tuple[str, ...]]] = {
         {
             MESSAGE_ID_HEADER: _ID,
             TRACE_HEADER: _TRACE,
-            PUBLISHER_HEADER: _TEXT | {"description": "Who submitted the run."},
+            PUBLISHER_HEADER: _TEXT | {"description": "Publisher of the run."},
             BEAT_HEADER: _NUMBER | {"description": "Seconds between claims that the task is in progress."},
             TASK_TOKEN_HEADER: _TOKEN,
         },
@@ -56,13 +61,13 @@ _HEADERS: dict[str, tuple[Json, tuple[str, ...]]] = {
         {
             MESSAGE_ID_HEADER: _ID,
             "Nats-Expected-Last-Subject-Sequence": _NUMBER
-            | {"description": "Optimistic concurrency: what the writer has read."},
+            | {"description": "Optimistic concurrency: last sequence that the writer read."},
         },
         (SCHEMA_HEADER, MESSAGE_ID_HEADER),
     ),
-    "telling": ({}, ()),
+    "notice": ({}, ()),
     "claim": ({TRACE_HEADER: _TRACE, TASK_TOKEN_HEADER: _TOKEN}, (TASK_TOKEN_HEADER,)),
-    "piece": ({SIZE_HEADER: _NUMBER | {"description": "With piece 0: bytes of the whole."}}, ()),
+    "piece": ({SIZE_HEADER: _NUMBER | {"description": "With piece 0: total size in bytes."}}, ()),
     "dead": (
         {
             dead_letter.CODE_HEADER: _TEXT | {"description": "The reason code."},

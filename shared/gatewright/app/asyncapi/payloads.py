@@ -41,12 +41,12 @@ FOREIGN: Mapping[str, tuple[str, Json]] = {
     ),
     "cancellation": (
         "application/json",
-        {"title": "Cancellation", "type": ["string", "array"], "items": {"type": "string"}, "description": "Ids of runs."},
+        {"title": "Cancellation", "type": ["string", "array"], "items": {"type": "string"}, "description": "Run ids."},
     ),
     "bytes": ("application/octet-stream", {"title": "Bytes", "description": "At most 512 KiB.", "type": "string"}),
     "original": (
         "application/octet-stream",
-        {"title": "Original", "description": "The message as it was, except for secrets.", "type": "string"},
+        {"title": "Original", "description": "The original message without secrets.", "type": "string"},
     ),
     "lock_table": ("application/json", {"title": "LockTable", "description": "Read by gatekeepers only.", "type": "object"}),
     "max_deliveries": (

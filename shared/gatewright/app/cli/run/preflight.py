@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gatewright.agents.policy import AgentEntry, Api
 
 #: Advice for a user who has named no environment, or one that does not exist.
-AUTO_ADVICE = "--env auto makes an environment from what the repository declares"
+AUTO_ADVICE = "--env auto builds an environment from what the repository declares"
 #: Protocols of a single vendor, with the package of its program.
 _PACKAGES = {"codex-app-server": "@openai/codex", "claude": "@anthropic-ai/claude-code"}
 
@@ -56,7 +56,7 @@ def _elsewhere(program: str) -> str:
     if found is None:
         return ""
     folder = Path(found).parent
-    hint = f": give --env {shlex.quote(str(folder.parent))}" if folder.name == "bin" else ""
+    hint = f": pass --env {shlex.quote(str(folder.parent))}" if folder.name == "bin" else ""
     return f"; yours is {found}{hint}"
 
 
