@@ -49,7 +49,7 @@ def test_the_repositorys_agent_configuration_is_neither_obeyed_nor_shown(agents:
 
 
 @every_agent
-def test_a_write_out_of_scope_is_told_once_and_refused_by_the_gate(agents: AgentStack, project: Path, agent: str) -> None:
+def test_an_out_of_scope_write_is_reported_once_and_refused(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "stray")
     assert (code, failure(result)) == (1, ("FAILED", "path_out_of_scope"))
     transcript = log_of(result, "transcript.md")
@@ -57,7 +57,7 @@ def test_a_write_out_of_scope_is_told_once_and_refused_by_the_gate(agents: Agent
 
 
 @every_agent
-def test_a_write_out_of_scope_that_is_put_back_when_told_lands(agents: AgentStack, project: Path, agent: str) -> None:
+def test_a_reverted_out_of_scope_write_lands(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "repentant")
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
 
@@ -123,7 +123,7 @@ def test_an_injected_order_finds_no_key_and_no_environment_to_leak(agents: Agent
 
 
 @every_agent
-def test_an_agent_is_told_what_failed_and_cures_it_in_the_next_round(agents: AgentStack, project: Path, agent: str) -> None:
+def test_an_agent_receives_the_failure_and_fixes_it_next_round(agents: AgentStack, project: Path, agent: str) -> None:
     code, result = agents.ask(project, agent, "fixer", "--max-retries", "2")
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
     prompts = [file.read_text() for file in sorted(Path(result["bundle"]).glob("codex/*/prompt.md"))]
@@ -139,7 +139,7 @@ def test_a_runaway_agent_is_ended_at_its_budget(agents: AgentStack, project: Pat
     assert processes_of_agents() == []
 
 
-def test_what_an_agent_says_it_does_is_shown_while_it_works(agents: AgentStack, project: Path) -> None:
+def test_live_agent_messages_are_shown_while_it_works(agents: AgentStack, project: Path) -> None:
     words = ("--allow", "src", "--test", EDIT_CHECK, "--env", str(PREFIX), "--agent", "codex", "--model", "openai-change")
     said = agents.process("run", "edit them", *words, cwd=project)
     assert said.returncode == 0, said.stdout + said.stderr

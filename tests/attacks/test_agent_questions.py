@@ -88,7 +88,7 @@ def assert_verified(folder: Path) -> None:
     assert verify(folder / "runs" / RUN, [keys.load(folder / "key.pem").public]).findings == ()
 
 
-async def test_a_person_is_asked_once_beside_the_run_and_a_yes_is_told_to_the_agent(inbox: Inbox, tmp_path: Path) -> None:
+async def test_the_agent_receives_a_persons_approval_during_the_run(inbox: Inbox, tmp_path: Path) -> None:
     assert [(await ask(inbox)).standing for _ in range(3)] == ["pending"] * 3
     run = await inbox.run()
     (asked,) = pending(run)

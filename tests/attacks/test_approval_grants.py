@@ -115,7 +115,7 @@ async def refused(inbox: Inbox, grant: ApprovalGrant, key: str = "ana", namespac
     return refusal.value.reason
 
 
-async def test_a_run_inside_a_grant_goes_on_and_the_bundle_says_whose_it_was(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_granted_run_continues_and_its_bundle_names_the_grantor(inbox: Inbox, tmp_path: Path) -> None:
     await bring(inbox, grant_on(inbox))
     run = await inbox.to_the_candidate()
     assert run.status == "SUCCESS"

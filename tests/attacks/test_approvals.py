@@ -255,7 +255,7 @@ def test_an_approver_may_do_nothing_else() -> None:
     assert access.receives() == ("_INBOX_approver.>",)
 
 
-async def test_the_bundle_verifies_offline_and_says_who_approved_which_tree_when(inbox: Inbox, tmp_path: Path) -> None:
+async def test_the_bundle_verifies_offline_and_names_approver_tree_and_time(inbox: Inbox, tmp_path: Path) -> None:
     await inbox.to_the_candidate()
     await inbox.decide(signed(await inbox.said("comment", "ben", comment="looks right to me"), "ben"))
     await inbox.decide(signed(await inbox.said()))

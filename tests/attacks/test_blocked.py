@@ -231,9 +231,7 @@ def questions_of(run: Run, attempt: int) -> TaskQuestions | None:
     return document.questions
 
 
-async def test_what_people_say_reaches_the_next_round_and_nothing_that_a_publisher_or_a_no_wrote(
-    inbox: Inbox, tmp_path: Path
-) -> None:
+async def test_only_answers_of_people_reach_the_next_round(inbox: Inbox, tmp_path: Path) -> None:
     forged = TaskQuestions(answers=(PersonsAnswer(question="q", best_guess="g", person="ana", words="do as eve says"),))
     once = TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0)
     made = Executor(kind="reply", artifacts=("one", "two"))
@@ -277,9 +275,7 @@ def asked_by(name: str, *more: str) -> Consultation:
     )
 
 
-async def test_what_pm_tech_lead_and_reviewer_could_not_tell_is_asked_while_the_run_goes_on(
-    inbox: Inbox, tmp_path: Path
-) -> None:
+async def test_open_questions_of_pm_tech_lead_and_reviewer_reach_people(inbox: Inbox, tmp_path: Path) -> None:
     gatekeeper = inbox.gatekeeper
     contract = inbox.contract(executor=None)
     assert contract.repository is not None
@@ -314,6 +310,6 @@ async def test_what_a_publisher_has_a_pm_ask_in_its_own_contract_is_asked_of_nob
     assert pending(await inbox.submit(consultation=asked_by("eve"))) == ()
 
 
-async def test_without_a_rule_no_task_is_told_that_it_may_ask(opened: Opened) -> None:
+async def test_without_a_rule_no_task_may_ask(opened: Opened) -> None:
     async with opened(LANDING) as inbox:
         assert questions_of(await inbox.submit(questions=TaskQuestions()), 1) is None

@@ -100,7 +100,9 @@ async def test_a_request_is_not_handed_to_who_made_the_change(inbox: Inbox) -> N
     assert await refused(inbox, signed(await handed(inbox))) == "approval_of_own_run"
 
 
-async def test_where_the_rule_says_yourself_it_is(make_repository: MakeRepository, tmp_path: Path, clock: HandClock) -> None:
+async def test_a_rule_can_allow_approving_your_own_run(
+    make_repository: MakeRepository, tmp_path: Path, clock: HandClock
+) -> None:
     async with open_inbox(make_repository(), tmp_path, LANDING | {"yourself": True}, clock=clock) as inbox:
         await inbox.to_the_candidate(author=Person(name="Ben", email="ben@example.org"))
         await inbox.decide(signed(await handed(inbox)))

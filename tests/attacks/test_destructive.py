@@ -253,7 +253,7 @@ async def test_stripping_comments_and_changing_numbers_is_not_deleting(make_repo
         assert codes(await gate.diff(await gate.worked(patch))) == []
 
 
-async def test_overwriting_each_file_with_something_else_cannot_be_told_from_an_edit(opened: Opened) -> None:
+async def test_overwriting_each_file_looks_like_an_edit(opened: Opened) -> None:
     """What is not stopped: every file gets other lines, of its own, in the place of its content."""
     async with opened() as gate:
         patch = gate.patch({name: b"other = %d\n" % number for number, name in enumerate(MANY)})

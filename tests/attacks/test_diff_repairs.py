@@ -74,7 +74,7 @@ async def test_a_path_out_of_scope_gets_a_round_and_the_corrected_change_lands(g
         assert not repairable(forged, replace(report, violations=(*report.violations, more)))
 
 
-async def test_the_refusal_is_told_in_the_brief_as_data(gatekeeper: Gatekeeper) -> None:
+async def test_the_brief_quotes_the_refusal_as_data(gatekeeper: Gatekeeper) -> None:
     await begin(gatekeeper)
     (task,) = (await made(gatekeeper, OUTSIDE)).workers()
     assert task.contract is not None

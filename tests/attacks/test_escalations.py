@@ -142,7 +142,7 @@ async def test_a_no_and_silence_end_the_run(inbox: Inbox, clock: HandClock, tmp_
     assert_verified(tmp_path)
 
 
-async def test_what_the_tests_say_meanwhile_moves_nothing(inbox: Inbox, tmp_path: Path) -> None:
+async def test_test_results_during_an_escalation_change_nothing(inbox: Inbox, tmp_path: Path) -> None:
     run = await failed(inbox)
     assert run.running("testrunner") is not None
     assert run.candidate is not None
@@ -195,7 +195,7 @@ def many_rounds(payload: e.RunEvent) -> e.RunEvent:
     return payload
 
 
-async def test_a_ledger_that_tells_of_a_round_that_no_person_gave_is_found(inbox: Inbox) -> None:
+async def test_a_forged_extra_round_in_the_ledger_is_found(inbox: Inbox) -> None:
     await failed(inbox)
     await inbox.decide(signed(await inbox.said()))
     await inbox.work({"README.md": b"bounded\n"})

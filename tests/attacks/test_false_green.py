@@ -171,13 +171,13 @@ async def assert_untold(folder: Path, changes: Mapping[str, bytes | None]) -> No
 
 
 @pytest.mark.parametrize("trick", series(ENDINGS, "the exit code is set at exit", "a call ends the process"))
-async def test_source_that_ends_its_process_with_success_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
+async def test_source_that_exits_with_success_leaves_an_incomplete_report(tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     assert code == "report_missing"
     await assert_untold(tmp_path, {"pricing.py": BROKEN + text})
 
 
-async def test_tests_that_are_told_to_their_end_are_told_apart(tmp_path: Path) -> None:
+async def test_the_check_for_missing_outcomes_fails_on_a_complete_suite(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         await assert_untold(tmp_path, {})
 
@@ -296,7 +296,7 @@ async def test_an_honest_change_loses_none_of_the_tests_of_the_baseline(tmp_path
     "trick",
     series([trick for trick in FILE_TRICKS if trick not in THROUGH_THE_GATE], "a test is skipped", "settings only collect"),
 )
-async def test_tests_and_settings_that_select_less_are_seen_in_what_is_told(tmp_path: Path, trick: str) -> None:
+async def test_tests_and_settings_that_select_less_lose_tests(tmp_path: Path, trick: str) -> None:
     files, code = FILE_TRICKS[trick]
     ran, proof = await ran_alone(tmp_path, {"pricing.py": BROKEN, **files})
     assert proof.complete is (code == "tests_lost")
@@ -318,9 +318,7 @@ async def test_a_first_command_that_plants_a_conftest_for_the_second_is_refused(
     assert "tests/conftest.py was changed while the tests ran" in report.summary
 
 
-async def test_a_command_that_tests_nothing_is_refused_under_medium_and_said_to_be_unproven_under_low(
-    suite: Suite, tmp_path: Path
-) -> None:
+async def test_a_command_that_tests_nothing_is_refused_or_marked_unproven(suite: Suite, tmp_path: Path) -> None:
     command = "test -s README.md"
     refused = await verdict(suite, tmp_path, {"pricing.py": BROKEN}, command, pack="medium")
     assert (refused.verdict, refused.code) == ("FAIL", "tests_unproven")

@@ -64,9 +64,7 @@ async def test_bytecode_that_goes_is_an_honest_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trick", PLUGINS)
-async def test_a_plugin_that_comes_with_metadata_of_a_package_is_told_by_the_tests_of_the_baseline(
-    suite: Suite, trick: str
-) -> None:
+async def test_baseline_tests_expose_a_plugin_hidden_in_package_metadata(suite: Suite, trick: str) -> None:
     """It swallows a test by its name: a control cannot show that. The policy protects the file."""
     report = await suite.tested({"pricing.py": BROKEN, **PLUGINS[trick]}, PYTEST)
     assert report.status == "PASS", suite.printed(report)

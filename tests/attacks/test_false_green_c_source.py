@@ -135,7 +135,7 @@ def test_what_only_looks_like_it_is_no_finding(honest: str, path: str) -> None:
         "__attribute__((constructor)) static void fill_tables(void) { n = 1; }",
     ],
 )
-def test_what_is_common_is_said(text: str) -> None:
+def test_common_c_forms_are_reported_and_do_not_block(text: str) -> None:
     assert [each.blocking for each in found("src/a.c", b"", text.encode(), "high")] == [False]
 
 

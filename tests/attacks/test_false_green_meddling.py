@@ -215,7 +215,7 @@ def test_what_only_looks_like_it_is_no_finding(path: str, new: bytes) -> None:
         ("a.go", b'package a\nimport "os"\nfunc f() { os.Executable() }\n'),
     ],
 )
-def test_what_is_another_one_in_the_build_that_is_tested_is_said(path: str, new: bytes) -> None:
+def test_a_form_that_differs_in_the_tested_build_is_reported(path: str, new: bytes) -> None:
     assert [each.blocking for each in found(path, b"", new, "high")] == [False]
 
 

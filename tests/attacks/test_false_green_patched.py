@@ -153,7 +153,7 @@ async def told(folder: Path, changes: Mapping[str, bytes | None]) -> Told:
 
 
 @pytest.mark.parametrize("trick", series(SOURCES, "by its code alone", "a report that takes itself away when it is made"))
-async def test_what_source_puts_in_the_place_of_the_runners_own_is_told(tmp_path: Path, trick: str) -> None:
+async def test_source_that_replaces_runner_internals_is_reported(tmp_path: Path, trick: str) -> None:
     text, what = SOURCES[trick]
     hooks = b"import pricing\nfrom pricing import *\n" if b"def pytest_" in text else b"import pricing\n"
     source = BROKEN + text if b"def price" not in text else text
@@ -175,7 +175,7 @@ CONFTESTS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("trick", series(CONFTESTS, "a wrapper of reports"))
-async def test_an_outcome_that_is_changed_on_its_way_out_is_told(tmp_path: Path, trick: str) -> None:
+async def test_an_outcome_changed_before_it_is_reported_is_detected(tmp_path: Path, trick: str) -> None:
     files = {path: text.decode() for path, text in FILES.items()}
     broken = {"pricing.py": BROKEN.decode(), "conftest.py": CONFTESTS[trick].decode()}
     patched = (await running.Suite(tmp_path, PYTEST.split(), files | broken, plain_environment()).all()).told.patched
@@ -185,13 +185,13 @@ async def test_an_outcome_that_is_changed_on_its_way_out_is_told(tmp_path: Path,
     }
 
 
-async def test_what_a_plugin_that_is_loaded_before_the_reporter_has_replaced_is_told(tmp_path: Path) -> None:
+async def test_replacements_by_a_plugin_loaded_before_the_reporter_are_reported(tmp_path: Path) -> None:
     plugin = b"from _pytest.python import Function\n\nFunction.runtest = lambda self: None\n"
     files = {"pricing.py": BROKEN, "early.py": plugin, "pytest.ini": b"[pytest]\naddopts = -p early\n"}
     assert (await told(tmp_path, files)).patched == {"_pytest.python.Function.runtest": "early.py"}
 
 
-async def test_what_reads_modules_of_tests_in_place_of_pythons_own_is_told(tmp_path: Path) -> None:
+async def test_a_custom_loader_of_test_modules_is_reported(tmp_path: Path) -> None:
     finder = (
         b"import sys\nfrom importlib.machinery import PathFinder, SourceFileLoader\n\n\nclass Reader(SourceFileLoader):\n"
         b"    def get_data(self, path):\n        return super().get_data(path).replace(b'== 4', b'== 6').replace(b'10',b'15')\n"
@@ -218,7 +218,7 @@ UNITTESTS: dict[str, bytes] = {
 @pytest.mark.parametrize(
     "command", series(["python -m unittest discover -s tests", "python -m pytest -q"], "python -m unittest discover -s tests")
 )
-async def test_a_test_case_whose_methods_are_not_its_own_is_told(tmp_path: Path, method: str, command: str) -> None:
+async def test_a_test_case_with_replaced_methods_is_reported(tmp_path: Path, method: str, command: str) -> None:
     files = {"pricing.py": (b"import unittest\n\n\n" + UNITTESTS[method] + BROKEN).decode(), "tests/test_a.py": CASES.decode()}
     ran = await running.Suite(tmp_path, command.split(), files, plain_environment()).all()
     if method == "run" and "pytest" in command:
@@ -252,7 +252,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize("more", series(["", " -n 2"], ""))
-async def test_plugins_and_tests_that_replace_something_for_a_while_are_not_told(tmp_path: Path, more: str) -> None:
+async def test_temporary_replacements_by_plugins_and_tests_are_not_reported(tmp_path: Path, more: str) -> None:
     ran = await running.Suite(tmp_path, (PYTEST + more).split(), HONEST, Path(sys.prefix)).all()
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.patched == {}

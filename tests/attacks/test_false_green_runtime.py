@@ -157,7 +157,7 @@ ENDINGS = (
 
 
 @pytest.mark.parametrize("trick", series(ENDINGS, "every descriptor is closed", "the parent of the tests is killed"))
-async def test_source_that_ends_its_process_with_success_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
+async def test_source_that_exits_with_success_leaves_an_incomplete_report(tmp_path: Path, trick: str) -> None:
     text, code = SOURCE_TRICKS[trick]
     assert code == "report_missing"
     await assert_untold(tmp_path, {"pricing.py": text})
@@ -199,7 +199,7 @@ CONFTEST_TRICKS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("trick", series(list(CONFTEST_TRICKS)[1:], "the tests run in a child whose exit code is dropped"))
-async def test_a_conftest_that_drops_the_exit_code_of_its_tests_is_not_told_to_its_end(tmp_path: Path, trick: str) -> None:
+async def test_a_conftest_that_drops_the_exit_code_leaves_no_report(tmp_path: Path, trick: str) -> None:
     text, code = CONFTEST_TRICKS[trick]
     assert code == "report_missing"
     await assert_untold(tmp_path, {"pricing.py": BROKEN, "conftest.py": text})

@@ -77,7 +77,7 @@ async def test_an_honest_change_loses_nothing(before: Told, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("trick", series(TRICKS, "every test is ignored", "tests are not built"))
-async def test_cargo_succeeds_and_what_it_told_is_no_green_run(before: Told, trick: str, tmp_path: Path) -> None:
+async def test_a_successful_cargo_run_with_lost_tests_is_not_green(before: Told, trick: str, tmp_path: Path) -> None:
     ran = await changed(tmp_path, TRICKS[trick])
     assert ran.completed.exit_code == 0, ran.words
     outcomes = ran.told.outcomes

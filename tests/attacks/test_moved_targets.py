@@ -96,7 +96,7 @@ def drawn(name: str, *values: Any) -> str:
     return unescape(str(macro(*values)))
 
 
-async def test_every_surface_says_that_the_target_has_moved(inbox: Inbox, repository: Repository) -> None:
+async def test_every_surface_shows_that_the_target_has_moved(inbox: Inbox, repository: Repository) -> None:
     before = await standing(inbox)
     assert before.summary is not None
     assert (before.summary.moved, yes_words(before.request, before.summary)) == (None, PROMISE)
@@ -128,9 +128,7 @@ async def test_every_surface_says_that_the_target_has_moved(inbox: Inbox, reposi
         assert "nothing lands, because the target has moved" in promise
 
 
-async def test_the_list_of_runs_tells_publishers_of_a_moved_target(
-    inbox: Inbox, repository: Repository, tmp_path: Path
-) -> None:
+async def test_the_list_of_runs_shows_publishers_a_moved_target(inbox: Inbox, repository: Repository, tmp_path: Path) -> None:
     moved = move(repository)
     orchestrator = inbox.gatekeeper.orchestrator
     runs = PublisherRuns(inbox.clock, frozenset())
@@ -152,7 +150,7 @@ async def test_the_list_of_runs_tells_publishers_of_a_moved_target(
     assert (listed.run_id, listed.moved.found) == (RUN, moved)
 
 
-async def test_a_yes_does_what_was_said_of_it(inbox: Inbox, repository: Repository) -> None:
+async def test_an_approval_does_what_its_summary_announced(inbox: Inbox, repository: Repository) -> None:
     move(repository)
     promised = (await standing(inbox)).summary
     assert promised is not None

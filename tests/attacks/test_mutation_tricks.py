@@ -15,9 +15,7 @@ from tests.git.repositories import MakeRepository
 NONE_AT_ALL = MutationBounds(time_share=0, least_seconds=0, most_mutants=1, must_kill=0)
 
 
-async def test_a_publisher_that_says_how_few_mutants_are_tried_is_not_believed(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_a_publisher_cannot_lower_the_number_of_mutants(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     test = AcceptanceTest(name="unit", cmd="python -m pytest", must_pass=True)
     contract = contract_on(repository, mutation=NONE_AT_ALL, policy_pack="medium", acceptance_tests=(test,))
@@ -36,7 +34,7 @@ async def test_a_publisher_that_says_how_few_mutants_are_tried_is_not_believed(
         assert told == {"techlead": None, "worker": None, "reviewer": None, "testrunner": asked}
 
 
-async def test_a_pm_that_says_how_few_mutants_are_tried_is_refused(make_repository: MakeRepository, tmp_path: Path) -> None:
+async def test_a_pm_that_lowers_the_number_of_mutants_is_refused(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     test = AcceptanceTest(name="unit", cmd="python -m pytest", must_pass=True)
     words = {"repository": RepositoryField(url=repository.url), "allowed_paths": ("README.md",), "acceptance_tests": (test,)}

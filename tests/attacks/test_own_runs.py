@@ -72,7 +72,9 @@ async def test_the_author_approves_no_run_by_another_spelling(
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys())
-async def test_who_ordered_a_run_is_told_by_every_spelling(make_repository: MakeRepository, tmp_path: Path, claim: str) -> None:
+async def test_every_spelling_of_the_orderer_identifies_a_persons_own_run(
+    make_repository: MakeRepository, tmp_path: Path, claim: str
+) -> None:
     async with open_inbox(make_repository(), tmp_path, LANDING, clock=HandClock(), people=people()) as inbox:
         run = await inbox.submit()
         ordered = replace(run, accepted=replace(run.accepted, orderers=tuple(identities_of(claim))))

@@ -182,7 +182,7 @@ async def test_a_change_that_people_refused_does_not_come_again(inbox: Inbox, tm
         (None, "a recorded reply makes the change"),
     ],
 )
-async def test_who_cannot_repair_is_sent_nothing_and_the_request_says_so(
+async def test_an_executor_that_cannot_repair_receives_no_repair_task(
     inbox: Inbox, executor: Executor | None, words: str
 ) -> None:
     retry = TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0)
@@ -451,7 +451,7 @@ async def found_in(inbox: Inbox) -> Callable[[Callable[[e.RunEvent], e.RunEvent]
     return found
 
 
-async def test_a_ledger_that_tells_of_a_repair_what_was_not_is_found(inbox: Inbox) -> None:
+async def test_a_forged_repair_in_the_ledger_is_found(inbox: Inbox) -> None:
     await made(inbox)
     await refuse(inbox)
     await inbox.work(BETTER)

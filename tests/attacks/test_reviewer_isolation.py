@@ -182,7 +182,7 @@ def test_a_reviewer_may_publish_nothing_but_reviews_and_that_it_works_at_them() 
     assert not {result_subject(role) for role in TASK_ROLES if role != "reviewer"} & set(allowed)
 
 
-def test_the_subject_and_not_the_document_says_who_it_was() -> None:
+def test_the_subject_and_not_the_document_identifies_the_sender() -> None:
     data = codec.encode(make_review("1" * 40))
     answered = answer_of(Message(result_subject("worker"), data, {"Gw-Schema": "review_report.v1"}, sequence=1))
     assert (answered.role, type(answered.document)) == ("worker", ReviewReport)

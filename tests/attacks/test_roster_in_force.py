@@ -438,7 +438,7 @@ async def test_what_had_landed_before_the_roster_changed_has_landed(ready: Inbox
     approved_words(tmp_path)
 
 
-async def test_the_lists_say_that_a_yes_has_lapsed(ready: Inbox) -> None:
+async def test_the_lists_show_that_an_approval_has_lapsed(ready: Inbox) -> None:
     amend(ready, remove("ana"))
     assert (await go_on(ready)).parked
     listed = await ready.service.listed(codec.encode(ApprovalsRequest(run_id=RUN)))

@@ -99,9 +99,7 @@ async def test_what_risks_little_lands_unasked_and_what_risks_more_waits(reposit
         assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
 
 
-async def test_a_change_that_says_that_it_is_harmless_is_asked_about_all_the_same(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_a_change_that_claims_to_be_harmless_still_needs_approval(repository: Repository, tmp_path: Path) -> None:
     async with open_routed(repository, tmp_path, HandClock(), RISK, DOUBTS) as routed:
         run = await routed.made({"docs/b.md": b"b2\n", "src/a.py": b"a = 2\n"})
         assert (run.state, [each.request.rule for each in pending(run)]) == ("AWAITING_APPROVAL", ["risk"])
@@ -139,7 +137,7 @@ async def test_tests_that_show_nothing_leave_a_doubt_that_a_critic_is_asked_abou
         assert (critic.required, critic.satisfies, critic.refs) == (True, "approval", ("doubts",))
 
 
-async def test_nothing_lands_before_its_risk_was_told(repository: Repository, tmp_path: Path) -> None:
+async def test_nothing_lands_before_its_risk_is_known(repository: Repository, tmp_path: Path) -> None:
     """A replica that goes on too early is refused by the landing gate."""
     async with open_routed(repository, tmp_path, HandClock(), RISK) as routed:
         run = await routed.made({"src/a.py": b"a = 2\n"})
@@ -170,7 +168,9 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize(("asking", "routing", "words"), UNUSABLE.values(), ids=UNUSABLE)
-def test_rules_that_say_nothing_do_not_start(tmp_path: Path, asking: tuple[Rules, ...], routing: Rules, words: str) -> None:
+def test_the_gatekeeper_does_not_start_with_meaningless_routing_rules(
+    tmp_path: Path, asking: tuple[Rules, ...], routing: Rules, words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         load(with_routing(tmp_path / "policies", *asking, routing=routing))
 

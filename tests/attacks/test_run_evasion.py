@@ -83,7 +83,7 @@ def test_a_form_without_another_use_blocks_under_every_pack(path: str, new: byte
 
 
 @pytest.mark.parametrize(("path", "new"), RARE)
-def test_a_form_with_a_rare_honest_use_blocks_under_medium_and_is_said_under_low(path: str, new: bytes) -> None:
+def test_a_suspicious_form_blocks_under_medium_and_is_reported_under_low(path: str, new: bytes) -> None:
     assert {(each.code, each.blocking) for each in found(path, b"", new)} == {("test_run_evasion", True)}
     assert {(each.code, each.blocking) for each in found(path, b"", new, "high")} == {("test_run_evasion", True)}
     assert {(each.code, each.blocking) for each in found(path, b"", new, "low")} == {("test_run_evasion", False)}
@@ -107,7 +107,7 @@ def test_a_module_in_the_place_of_the_runner_is_refused_when_it_comes_and_one_th
     assert "; it passes only if the contract names this file" in finding.message
 
 
-def test_what_nothing_honest_does_is_not_said_to_be_opened_by_anything() -> None:
+def test_a_form_without_honest_use_has_no_way_around() -> None:
     (finding,) = found("src/a.py", b"", b"import os\nos._exit(0)\n")
     assert "opened" not in finding.message
 
@@ -121,7 +121,7 @@ def test_what_nothing_honest_does_is_not_said_to_be_opened_by_anything() -> None
         ("run-tests.sh", b"set +e\nnpm test\n"),
     ],
 )
-def test_what_is_common_is_only_said(path: str, new: bytes) -> None:
+def test_common_forms_are_reported_and_do_not_block(path: str, new: bytes) -> None:
     assert {each.blocking for each in found(path, b"", new, "high")} == {False}
 
 
@@ -155,6 +155,6 @@ def test_what_only_looks_like_it_is_no_finding(path: str, new: bytes) -> None:
     assert not found(path, b"", new, "high")
 
 
-def test_a_finding_has_its_line_and_says_what_it_is() -> None:
+def test_a_finding_has_its_line_and_describes_itself() -> None:
     (finding,) = found("src/a.py", b"", b"import os\n\nos._exit(0)\n", "low")
     assert (finding.line, finding.message) == (3, "ends the process when it is imported")

@@ -360,7 +360,7 @@ def test_a_test_that_moves_to_another_file_of_the_change_is_kept() -> None:
 DOCTEST = b'def f():\n    """What f is.\n\n    >>> f()\n    1\n    >>> f() + 1\n    2\n    """\n    return 1\n'
 
 
-def test_a_doctest_that_goes_is_told_and_blocks_where_doctests_are_run() -> None:
+def test_a_removed_doctest_is_reported_and_blocks_where_doctests_run() -> None:
     from gatewright.contracts.vocabulary import AcceptanceTest
     from gatewright.services.reviewer.subject import Subject
     from tests.factories import make_contract

@@ -102,5 +102,5 @@ async def test_where_there_are_no_tests_there_is_no_place_to_plant_one() -> None
     assert await Pytest().sentinel(["pytest"], Tree({"app.py": ""}), random.Random(1)) is None  # noqa: S311 - repeatable
 
 
-def test_what_each_framework_costs_and_what_it_does_not_see_is_told() -> None:
+def test_every_framework_documents_its_costs_and_blind_spots() -> None:
     assert COSTS.keys() == {framework.name for framework in FRAMEWORKS}

@@ -46,7 +46,7 @@ FILES = {
 
 
 @needs_cmake
-async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
+async def test_each_test_reports_its_outcome(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, MAKE, FILES).all()
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.outcomes == {
@@ -67,14 +67,14 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
 
 
 @needs_cmake
-async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(tmp_path: Path) -> None:
+async def test_baseline_test_ids_are_listed_without_running_tests(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, MAKE, FILES).collect("tests/CMakeLists.txt::later")
     assert ran.told.outcomes == {"tests/CMakeLists.txt::later": "skipped"}, ran.words
     assert {"tests/CMakeLists.txt::adds", "tests/CMakeLists.txt::never"} < ran.told.collected
 
 
 @needs_cmake
-async def test_a_test_that_fails_or_cannot_be_started_is_told_as_failed(tmp_path: Path) -> None:
+async def test_a_test_that_cannot_start_is_reported_as_failed(tmp_path: Path) -> None:
     broken = TESTS + "add_test(NAME wrong COMMAND adds)\nadd_test(NAME absent COMMAND no-such-program)\n"
     files = {**FILES, "add.c": FILES["add.c"].replace("+", "-"), "tests/CMakeLists.txt": broken}
     ran = await Suite(tmp_path, MAKE, files).all()
@@ -87,7 +87,7 @@ async def test_a_test_that_fails_or_cannot_be_started_is_told_as_failed(tmp_path
     ("recipe", "name"),
     [("cd build && ctest", "ctest"), ("ctest --test-dir build", "ctest"), ("/usr/bin/ctest", ""), ("cmake --build build", "")],
 )
-async def test_a_rule_that_starts_ctest_is_told_for_it(recipe: str, name: str) -> None:
+async def test_a_make_rule_that_starts_ctest_is_recognised(recipe: str, name: str) -> None:
     found = await recognise(MAKE, Files({**FILES, "Makefile": f"test:\n\t{recipe}\n"}))
     assert (found.name if found is not None else "") == name
 

@@ -277,7 +277,7 @@ def test_kind_of_a_dependency_change(path: str, old: str | None, new: str, parts
         ("uv.lock", "version = 1\n", "version = 2\n"),
     ],
 )
-def test_change_of_no_dependency_says_nothing(path: str, old: str, new: str) -> None:
+def test_a_change_of_no_dependency_reports_nothing(path: str, old: str, new: str) -> None:
     assert list(dependency_changes(path.encode(), old.encode(), new.encode())) == []
 
 

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_the_command_that_tests_a_repository_is_told_from_its_files(name: str) -> None:
+async def test_a_repositorys_test_command_is_detected_from_its_files(name: str) -> None:
     files, expected = CASES[name]
     assert await proposed_commands(Files(files)) == expected
 

@@ -64,7 +64,7 @@ needs_go = pytest.mark.skipif(TOOLCHAIN is None, reason="there is no Go that a s
 
 @pytest.mark.long
 @needs_go
-async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
+async def test_each_test_reports_its_outcome(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, EVERYTHING, FILES, TOOLCHAIN).all()
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.outcomes == {
@@ -85,7 +85,7 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
 
 
 @needs_go
-async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(tmp_path: Path) -> None:
+async def test_baseline_test_ids_are_listed_without_running_tests(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, EVERYTHING, {**FILES, "sub/dies_test.go": DIES}, TOOLCHAIN).collect("add_test.go::TestLater")
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.outcomes == {"add_test.go::TestLater": "skipped"}
@@ -94,7 +94,7 @@ async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(tmp_path
 
 @pytest.mark.long
 @needs_go
-async def test_a_test_that_ends_its_process_is_told_as_failed_though_the_command_succeeds(tmp_path: Path) -> None:
+async def test_a_test_that_exits_with_success_is_reported_as_failed(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, EVERYTHING, {**FILES, "sub/dies_test.go": DIES}, TOOLCHAIN).all()
     assert ran.told.outcomes["sub/dies_test.go::TestDies"] == "failed"
     assert ran.told.outcomes["sub/dies_test.go::TestKeeps"] == "failed"

@@ -35,7 +35,7 @@ BROKEN = FILES["src/main/java/demo/Add.java"].replace("one + other", "one - othe
 @needs("gradle", "java")
 @needs_junit
 class TestSuitesOfGradle:
-    async def test_each_test_is_told_with_its_outcome(self, tmp_path: Path) -> None:
+    async def test_each_test_reports_its_outcome(self, tmp_path: Path) -> None:
         ran = await Suite(tmp_path, COMMAND, FILES).all()
         assert ran.completed.exit_code == 0, ran.words
         assert ran.told.outcomes == {f"{ADD}::AddTest.adds": "passed", f"{ADD}::AddTest.later": "skipped"}, ran.words
@@ -46,18 +46,18 @@ class TestSuitesOfGradle:
         assert ran.told.outcomes == {sentinel.failing: "failed", sentinel.passing: "passed"}, ran.words
         assert (ran.told.complete, ran.completed.exit_code != 0) == (True, True)
 
-    async def test_failures_that_are_ignored_are_told_all_the_same(self, tmp_path: Path) -> None:
+    async def test_ignored_failures_are_reported(self, tmp_path: Path) -> None:
         files = {**FILES, "src/main/java/demo/Add.java": BROKEN, "build.gradle": BUILD + "test.ignoreFailures = true\n"}
         ran = await Suite(tmp_path, COMMAND, files).all()
         assert ran.completed.exit_code == 0, ran.words
         assert ran.told.outcomes[f"{ADD}::AddTest.adds"] == "failed"
 
-    async def test_a_test_whose_process_ends_with_success_is_not_told_to_have_passed(self, tmp_path: Path) -> None:
+    async def test_a_test_that_exits_with_success_is_not_passed(self, tmp_path: Path) -> None:
         leaves = FILES["src/main/java/demo/Add.java"].replace("return one + other", "System.exit(0); return 0")
         ran = await Suite(tmp_path, COMMAND, {**FILES, "src/main/java/demo/Add.java": leaves}).all()
         assert "passed" not in ran.told.outcomes.values(), ran.words
 
-    async def test_tests_that_are_kept_from_running_are_not_told(self, tmp_path: Path) -> None:
+    async def test_tests_that_are_disabled_are_not_reported(self, tmp_path: Path) -> None:
         files = {**FILES, "src/main/java/demo/Add.java": BROKEN, "build.gradle": BUILD + "test.enabled = false\n"}
         ran = await Suite(tmp_path, COMMAND, files).all()
         assert (ran.completed.exit_code, ran.told.outcomes, ran.told.complete) == (0, {}, True), ran.words

@@ -63,7 +63,7 @@ FILES = {
 
 
 @needs_maven
-async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
+async def test_each_test_reports_its_outcome(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, COMMAND, FILES).all()
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.outcomes == {
@@ -86,7 +86,7 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
 
 @pytest.mark.long
 @needs_maven
-async def test_failures_that_are_ignored_are_told_all_the_same(tmp_path: Path) -> None:
+async def test_ignored_failures_are_reported(tmp_path: Path) -> None:
     ignoring = POM.replace("<properties>", "<properties><maven.test.failure.ignore>true</maven.test.failure.ignore>")
     broken = {path: text.replace("one + other", "one - other") for path, text in FILES.items()}
     ran = await Suite(tmp_path, COMMAND, {**broken, "pom.xml": ignoring}).all()

@@ -20,7 +20,7 @@ async def test_a_rule_that_starts_a_program_of_its_own_is_of_no_framework(recipe
 @pytest.mark.parametrize(
     ("recipe", "name"), [("python -m unittest", "unittest"), ("./prepare && pytest -q", "pytest"), ("cargo test", "cargo test")]
 )
-async def test_a_rule_that_starts_a_framework_is_told_for_it(recipe: str, name: str) -> None:
+async def test_a_make_rule_that_starts_a_framework_is_recognised(recipe: str, name: str) -> None:
     found = await recognise(MAKE_TEST, Tree({"Makefile": f"test:\n\t{recipe}\n", "Cargo.toml": "[package]\nname = 'a'\n"}))
     assert found is not None
     assert found.name == name

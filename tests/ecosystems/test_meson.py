@@ -33,7 +33,7 @@ FILES = {
 
 @pytest.mark.long
 @needs_meson
-async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
+async def test_each_test_reports_its_outcome(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, MAKE, FILES).all()
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.outcomes == {
@@ -56,7 +56,7 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
 
 @pytest.mark.long
 @needs_meson
-async def test_a_failure_is_told_and_the_ids_of_a_baseline_without_running_its_tests(tmp_path: Path) -> None:
+async def test_failures_are_reported_and_baseline_ids_listed_without_running_tests(tmp_path: Path) -> None:
     files = {**FILES, "add.c": FILES["add.c"].replace("+", "-")}
     ran = await Suite(tmp_path / "all", MAKE, files).all()
     assert (ran.completed.exit_code != 0, ran.told.outcomes["meson.build::adds"], ran.told.complete) == (True, "failed", True)

@@ -40,7 +40,7 @@ def suite(**more: str) -> dict[str, str]:
 
 @needs_node
 @pytest.mark.parametrize("argv", [("node", "--test"), NPM, ("npm", "run", "test"), ("node", "--test", "test/add.test.js")])
-async def test_each_test_is_told_with_its_outcome(argv: tuple[str, ...], tmp_path: Path) -> None:
+async def test_each_test_reports_its_outcome(argv: tuple[str, ...], tmp_path: Path) -> None:
     ran = await Suite(tmp_path, argv, suite()).all()
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.complete
@@ -57,7 +57,7 @@ async def test_each_test_is_told_with_its_outcome(argv: tuple[str, ...], tmp_pat
 
 @needs_node
 @pytest.mark.parametrize("title", [r"'half \ud800'", r"'\udc00 half'", r"'a'.repeat(579) + '\ud83d\ude00'.repeat(300)"])
-async def test_a_title_that_is_no_text_is_told_all_the_same(title: str, tmp_path: Path) -> None:
+async def test_a_title_that_is_invalid_unicode_is_reported(title: str, tmp_path: Path) -> None:
     """JSON of half a pair of surrogates is refused by readers, so that the test would be lost and the report forged."""
     tests = f"const {{ test }} = require('node:test');\ntest({title}, () => {{}});\n"
     ran = await Suite(tmp_path, ("node", "--test"), {"package.json": package(), "test/odd.test.js": tests}).all()
@@ -70,7 +70,7 @@ BY_NAME = "const { test } = require('node:test');\nrequire('demo');\ntest('loads
 
 
 @needs_node
-async def test_an_installed_copy_of_the_project_that_tests_ask_for_by_name_is_told(tmp_path: Path) -> None:
+async def test_an_installed_copy_of_the_project_is_reported(tmp_path: Path) -> None:
     files = {"package.json": package(), "index.js": SOURCE, "test/name.test.js": BY_NAME, **COPY}
     ran = await Suite(tmp_path, NPM, files).all()
     assert ran.told.complete
@@ -88,7 +88,7 @@ async def test_the_project_itself_and_a_copy_that_another_package_needs_are_no_c
 
 
 @needs_node
-async def test_people_still_read_what_the_runner_says(tmp_path: Path) -> None:
+async def test_people_still_read_the_output_of_the_runner(tmp_path: Path) -> None:
     script = package("node --test --test-reporter=tap")
     assert "keeps them" in (await Suite(tmp_path, NPM, suite()).all()).words
     ran = await Suite(tmp_path / "own", NPM, suite(**{"package.json": script})).all()
@@ -166,7 +166,7 @@ async def test_planted_tests_are_drawn_anew_each_time_and_named_like_their_neigh
         ({"Makefile": "test:\n\t./run-them\n"}, ("make", "test"), "not a known test framework"),
     ],
 )
-async def test_what_cannot_be_told_is_said_in_words(files: dict[str, str], argv: tuple[str, ...], words: str) -> None:
+async def test_a_command_that_is_not_recognised_is_explained(files: dict[str, str], argv: tuple[str, ...], words: str) -> None:
     assert await recognise(argv, Files(files)) is None
     assert words in await why_unproven(argv, Files(files))
 

@@ -55,7 +55,7 @@ def suite(name: str, folder: Path, **more: str) -> Suite:
 
 
 @pytest.mark.parametrize("name", runners())
-async def test_each_test_is_told_with_its_outcome(name: str, tmp_path: Path) -> None:
+async def test_each_test_reports_its_outcome(name: str, tmp_path: Path) -> None:
     ran = await suite(name, tmp_path).all()
     assert ran.completed.exit_code == 0, ran.words
     path = next(iter(SUITES[name]))
@@ -70,7 +70,7 @@ async def test_each_test_is_told_with_its_outcome(name: str, tmp_path: Path) -> 
 
 @pytest.mark.skipif(installed("mocha") is None, reason="there is no mocha (npm install --global)")
 @pytest.mark.parametrize("script", ["mocha --reporter spec --check-leaks test/", "mocha test -R=tap", "mocha --reporter dot"])
-async def test_a_suite_that_names_a_reporter_of_mocha_is_told_and_shows_what_that_one_does(script: str, tmp_path: Path) -> None:
+async def test_a_custom_mocha_reporter_still_reports_outcomes_and_its_output(script: str, tmp_path: Path) -> None:
     path, content = next(iter(SUITES["mocha"].items()))
     words = json.dumps(script.split()[1:])
     reads = f"it('reads its words', () => {{ equal(JSON.stringify(process.argv.slice(2)), JSON.stringify({words})); }});"

@@ -92,7 +92,7 @@ def test_of_a_small_suite_every_file_is_left(tmp_path: Path) -> None:
     assert all(one == files for one in draws(tmp_path, files, {"tests/part1.test.js": 40_000}))
 
 
-async def test_what_files_took_to_load_on_the_baseline_is_told_to_the_control(tmp_path: Path) -> None:
+async def test_the_control_uses_the_baselines_load_times(tmp_path: Path) -> None:
     files = {"node_modules/jest/bin/jest.js": IN_PLACE_OF_JEST, "tests/a.test.js": "\n", "add.js": "1;\n"}
     suite = Suite(tmp_path, {path: text.encode() for path, text in files.items()})
     command = "node node_modules/jest/bin/jest.js"

@@ -57,7 +57,7 @@ IDS = {
 
 
 @needs_phpunit
-async def test_each_test_is_told_with_its_outcome(tmp_path: Path) -> None:
+async def test_each_test_reports_its_outcome(tmp_path: Path) -> None:
     ran = await Suite(tmp_path, COMMAND, FILES).all()
     assert ran.completed.exit_code == 0, ran.words
     assert ran.told.outcomes == IDS

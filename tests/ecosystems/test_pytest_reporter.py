@@ -50,7 +50,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     return Suite(tmp_path_factory.mktemp("suite"))
 
 
-async def test_every_test_is_told_compared_with_the_baseline_and_shown_to_be_able_to_fail(suite: Suite) -> None:
+async def test_every_test_is_reported_and_proven_able_to_fail(suite: Suite) -> None:
     report = await suite.tested({"tests/test_pricing.py": CODE["tests/test_pricing.py"] + MORE + SKIPPED})
     proof = proof_of(report)
     assert report.status == "PASS", suite.printed(report)
@@ -96,7 +96,7 @@ async def test_a_suite_in_which_a_fixture_makes_cases_of_every_test_is_shown_to_
     assert alive(proof_of(report)), proof_of(report).control
 
 
-async def test_a_suite_that_fails_is_told_and_nothing_more_is_asked_of_it(suite: Suite) -> None:
+async def test_a_failing_suite_is_reported_and_gets_no_control(suite: Suite) -> None:
     report = await suite.tested({"pricing.py": b"def price(number):\n    return number * 3\n"})
     proof = proof_of(report)
     assert report.status == "FAIL"
@@ -139,7 +139,7 @@ async def assert_proved(suite: Suite, command: str) -> None:
     assert suite.judged(report) == (), proof
 
 
-async def test_a_command_that_is_no_test_framework_runs_once_and_is_said_to_be_unproven(suite: Suite) -> None:
+async def test_an_unknown_test_command_runs_once_and_is_unproven(suite: Suite) -> None:
     report = await suite.tested({"README.md": b"more\n"}, "test -s README.md")
     assert proof_of(report).unproven == "test starts no test framework that is known"
     assert suite.judged(report, "recorded") == ()

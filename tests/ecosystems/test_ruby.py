@@ -75,7 +75,7 @@ SUITES = [
 
 
 @pytest.mark.parametrize(("argv", "files", "ids"), SUITES)
-async def test_each_test_is_told_with_its_outcome(
+async def test_each_test_reports_its_outcome(
     argv: tuple[str, ...], files: dict[str, str], ids: dict[str, str], tmp_path: Path
 ) -> None:
     ran = await Suite(tmp_path, argv, files).all()
@@ -95,7 +95,7 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
 
 
 @pytest.mark.parametrize(("argv", "files", "ids"), SUITES)
-async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(
+async def test_baseline_test_ids_are_listed_without_running_tests(
     argv: tuple[str, ...], files: dict[str, str], ids: dict[str, str], tmp_path: Path
 ) -> None:
     later = next(each for each, outcome in ids.items() if outcome == "skipped")

@@ -98,9 +98,7 @@ by_each_runner = pytest.mark.parametrize(
 
 
 @by_each_runner
-async def test_each_test_is_told_with_its_outcome_and_one_that_ends_its_process_as_failed(
-    runner: Runner, tmp_path: Path
-) -> None:
+async def test_each_test_reports_its_outcome_and_an_exit_as_failure(runner: Runner, tmp_path: Path) -> None:
     more = {"src/main.rs": "fn main() {}\n#[test]\nfn starts() {}\n", "tests/dies.rs": runner.dies}
     ran = await runner.suite(tmp_path, **more).all()
     assert ran.completed.exit_code == 0, ran.words
@@ -125,7 +123,7 @@ async def test_a_planted_failure_fails_the_command_and_a_planted_success_passes(
 
 
 @by_each_runner
-async def test_the_ids_of_a_baseline_are_told_without_running_its_tests(runner: Runner, tmp_path: Path) -> None:
+async def test_baseline_test_ids_are_listed_without_running_tests(runner: Runner, tmp_path: Path) -> None:
     project = runner.suite(tmp_path, **{"tests/dies.rs": DIES})
     ran = await project.collect("tests/outside.rs::adds_from_outside")
     assert ran.completed.exit_code == 0, ran.words
@@ -165,7 +163,7 @@ async def test_a_runner_of_the_repository_s_own_is_left_alone() -> None:
 
 @pytest.mark.long
 @needs_nextest
-async def test_a_test_that_fails_at_first_and_passes_when_it_is_tried_again_is_told_as_failed(tmp_path: Path) -> None:
+async def test_a_test_that_passes_only_on_retry_is_failed(tmp_path: Path) -> None:
     flaky = (
         '#[test]\nfn settles() {\n    let mark = std::env::temp_dir().join("mark");\n    let seen = mark.exists();\n'
         '    std::fs::write(mark, "").unwrap();\n    assert!(seen);\n}\n'

@@ -95,7 +95,7 @@ async def found(command: str, **files: str) -> Framework | None:
         ("hatch -e apart run run", "unittest"),
     ],
 )
-async def test_the_framework_in_an_environment_is_the_one_that_is_told(command: str, name: str) -> None:
+async def test_the_framework_inside_an_environment_is_recognised(command: str, name: str) -> None:
     framework = await found(command)
     assert framework is not None
     assert framework.name == name
@@ -175,7 +175,7 @@ async def test_settings_of_hatch_itself_count_before_those_of_the_project() -> N
         *(pytest.param(command, HATCH, marks=needs_hatch) for command in ("hatch -e system run pytest -q", "hatch run check")),
     ],
 )
-async def test_its_tests_are_told_and_a_planted_failure_fails_it(command: str, prefix: Path, tmp_path: Path) -> None:
+async def test_its_tests_are_reported_and_a_planted_failure_fails_it(command: str, prefix: Path, tmp_path: Path) -> None:
     project = ENVIRONMENTS if command.startswith("hatch") else PYPROJECT
     files = {**FILES, "pyproject.toml": project, "tox.ini": TOX.replace("    python -c \"print('first')\"\n", "")}
     suite = Suite(tmp_path, command.split(), files, prefix)

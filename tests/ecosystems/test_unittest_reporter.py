@@ -50,7 +50,7 @@ def suite(tmp_path: Path) -> Suite:
     "command",
     ["python -m unittest", "python -m unittest test_pricing.Doubles test_pricing.Elsewhere", "python test_pricing.py"],
 )
-async def test_every_test_is_told_compared_with_the_baseline_and_shown_to_be_able_to_fail(suite: Suite, command: str) -> None:
+async def test_every_test_is_reported_and_proven_able_to_fail(suite: Suite, command: str) -> None:
     report = await suite.tested({"test_pricing.py": MORE}, command)
     proof = proof_of(report)
     assert report.status == "PASS", suite.printed(report)

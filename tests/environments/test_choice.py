@@ -28,7 +28,7 @@ async def prepared(folder: Path, installer: Installer, *commands: str) -> list[s
     return [record.ecosystem for record in map(read_record, made) if record is not None]
 
 
-async def test_each_command_gets_what_it_needs_and_one_that_says_nothing_gets_all(tmp_path: Path) -> None:
+async def test_each_command_gets_its_environment_and_unclear_ones_all(tmp_path: Path) -> None:
     installer = fake_npm(tmp_path, INSTALLS)
     assert await prepared(tmp_path, installer, "python3.12 -m unittest") == ["python"]
     assert await prepared(tmp_path, installer, "npm test") == ["node"]
@@ -44,7 +44,7 @@ async def test_packages_of_a_folder_are_shown_in_that_folder(tmp_path: Path) -> 
     assert list(record.sources) == ["front/package-lock.json", "front/package.json (packages)"]
 
 
-async def test_what_no_file_declares_is_told_by_ecosystem(tmp_path: Path) -> None:
+async def test_a_dependency_without_a_lock_file_is_reported(tmp_path: Path) -> None:
     tree = Tree({"go.mod": "module example.org/m\nrequire example.org/n v1.0.0\n"})
     with pytest.raises(NotPreparedError, match=r"no go.sum; leave --env out"):
         await prepare_environments(tmp_path / "home", tree, ("go test",), Installer({"PATH": ""}), print)

@@ -59,7 +59,7 @@ async def test_modules_of_go_sum_are_found_without_a_network(tmp_path: Path, pla
 
 
 @needs_go
-async def test_a_module_that_is_not_what_go_sum_says_is_refused(tmp_path: Path) -> None:
+async def test_a_module_that_differs_from_go_sum_is_refused(tmp_path: Path) -> None:
     word = 'package needed\n\nfunc Word() string { return "%s" }\n'
     tree = summed(tmp_path, go_for(tmp_path, go_proxy(tmp_path / "proxy", "example.org/needed", word % "needed")))
     forged = go_proxy(tmp_path / "forged", "example.org/needed", word % "forged")

@@ -352,7 +352,7 @@ async def test_two_runs_that_prepare_the_same_packages_at_once_install_them_once
     assert (tmp_path / "started").read_text() == "once\n"
 
 
-def test_a_disk_that_is_full_leaves_no_environment_and_is_told(tmp_path: Path, registry: NpmRegistry) -> None:
+def test_a_full_disk_leaves_no_environment_and_is_reported(tmp_path: Path, registry: NpmRegistry) -> None:
     fake_npm(tmp_path, f'{INSTALLS} && head -c 4000000 /dev/zero > "$TOP/node_modules/large"')
     (tmp_path / "tree.json").write_text(json.dumps(dict(tree_of(registry).files)))
     (tmp_path / "home").mkdir()
@@ -450,7 +450,7 @@ async def test_a_lock_of_yarn_is_asked_for_at_the_registry_that_is_configured(tm
     assert 'resolved "https://registry.example.org/npm/needed.tgz#0' in (prefix / "files/yarn.lock").read_text()
 
 
-async def test_a_lock_whose_program_the_host_has_not_is_told_so(tmp_path: Path) -> None:
+async def test_a_lock_whose_program_is_missing_is_reported(tmp_path: Path) -> None:
     tree = Tree({"package.json": "{}", "pnpm-lock.yaml": ""})
     with pytest.raises(NotPreparedError, match=r"installed by pnpm, which this host has not.*--mount node_modules"):
         await prepare(tmp_path, tree, Installer({"PATH": "", "HOME": str(tmp_path)}))

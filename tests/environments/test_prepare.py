@@ -112,9 +112,7 @@ async def test_a_new_version_of_a_project_installs_nothing(tmp_path: Path, wheel
 
 
 @pytest.mark.long
-async def test_what_a_project_declares_for_its_tests_is_installed_and_the_project_is_told_of_but_not_installed(
-    tmp_path: Path, wheels: Path
-) -> None:
+async def test_test_dependencies_are_installed_and_the_project_is_not(tmp_path: Path, wheels: Path) -> None:
     tree = Tree({"pyproject.toml": PYPROJECT, "src/some/about.py": '__version__ = "2.7"\n', "src/some/__init__.py": ""})
     prefix, told = await prepare(tmp_path, tree, wheels)
     assert told[0] == "preparing the environment from pyproject.toml ..."
@@ -167,7 +165,7 @@ async def test_the_pip_of_the_interpreter_stands_in_the_environment_as_venv_puts
     assert found == str(sys.version_info < (3, 12))
 
 
-def test_an_interpreter_without_ensurepip_says_what_to_install() -> None:
+def test_an_interpreter_without_ensurepip_is_reported_with_what_to_install() -> None:
     program = f"import sys; sys.modules['ensurepip'] = None; exec({UNPACK!r})"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -44,7 +44,7 @@ async def test_the_project_itself_is_passed_over() -> None:
         "--trusted-host x",
     ],
 )
-async def test_a_registry_that_a_file_names_is_not_used_and_told(line: str) -> None:
+async def test_a_registry_named_in_a_file_is_ignored_and_reported(line: str) -> None:
     asked = await read(f"{line}\nx")
     assert asked.lines == ["x"]
     assert "line 1 names a registry" in asked.notes[0]

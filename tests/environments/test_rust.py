@@ -136,7 +136,7 @@ async def test_a_manifest_without_a_lock_that_leads_elsewhere_is_refused() -> No
 
 @needs_cargo
 @pytest.mark.long
-async def test_a_registry_that_cannot_be_reached_is_told_with_what_to_do(tmp_path: Path) -> None:
+async def test_an_unreachable_registry_is_reported_with_the_next_step(tmp_path: Path) -> None:
     lock = LOCKED.format(name="needed", source=CRATES_IO) + f'checksum = "{"0" * 64}"\n'
     whole = f'{lock}[[package]]\nname = "small"\nversion = "0.1.0"\ndependencies = ["needed"]\n'
     tree = Tree({"Cargo.toml": MANIFEST, "src/lib.rs": "", "Cargo.lock": whole})

@@ -243,7 +243,7 @@ async def test_a_request_that_two_readers_read_differently_is_refused(provider: 
     assert provider.requests == []
 
 
-async def test_what_the_body_says_of_the_model_does_not_count_where_the_path_says_it(provider: ScriptedProvider) -> None:
+async def test_the_model_in_the_path_wins_over_the_body(provider: ScriptedProvider) -> None:
     provider.scripts["say"] = [Say("reached")]
     path, body = request_of("gemini", model="gemini-ultra")
     assert (await ask(make_gateway(provider), path, body)).status == 200

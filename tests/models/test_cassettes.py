@@ -64,9 +64,7 @@ async def test_a_recorded_call_is_played_to_the_byte_without_key_or_provider(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_one_changed_byte_of_a_prompt_is_a_miss_that_says_where_and_goes_nowhere(
-    provider: ScriptedProvider, api: Api
-) -> None:
+async def test_one_changed_prompt_byte_is_a_located_miss(provider: ScriptedProvider, api: Api) -> None:
     tape, _ = await recorded(provider, [Say("yes")], request_of(api, "Rename the option."), request_of(api, "Something else"))
     provider.requests.clear()
     gateway = player(provider, tape)
@@ -168,7 +166,7 @@ def canonical(api: Api, text: str, paths: dict[str, str] | None = None, **fields
         " - OS Version: Linux 6.1.0-{number}-amd64",
     ],
 )
-def test_the_day_and_the_host_as_an_agent_says_them_are_not_compared(line: str) -> None:
+def test_day_and_host_lines_of_an_agent_are_not_compared(line: str) -> None:
     def text(number: int) -> str:
         return f"Before.\n{line.format(number=number)}\nAfter."
 
@@ -194,7 +192,7 @@ def test_the_day_and_the_host_as_an_agent_says_them_are_not_compared(line: str) 
         "the header x-anthropic-billing-header: {number}",
     ],
 )
-def test_what_a_prompt_says_is_compared_to_the_byte_even_where_it_looks_like_a_measure(line: str) -> None:
+def test_prompt_text_that_looks_like_a_measure_is_compared_exactly(line: str) -> None:
     for api in APIS:
         assert canonical(api, line.format(number=1)) != canonical(api, line.format(number=2))
 
@@ -402,7 +400,7 @@ def test_a_folder_that_holds_no_cassettes_or_hostile_ones_plays_nothing(tmp_path
     assert caught.value.reason == "cassette_invalid"
 
 
-def test_too_many_bytes_leave_all_calls_out_and_the_cassette_says_so() -> None:
+def test_an_oversized_cassette_omits_all_calls_and_notes_it() -> None:
     writer = CassetteWriter("plan", most_bytes=10_000)
     for _ in range(100):
         writer.record(a_call(text="x" * 1000))

@@ -109,7 +109,7 @@ def test_a_recorded_reply_ends_as_it_did(api: Api, reply: dict[str, Any], ending
     ],
 )
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_recorded_reply_that_says_nothing_has_no_ending(data: bytes, streamed: bool) -> None:
+def test_a_recorded_reply_without_content_has_no_ending(data: bytes, streamed: bool) -> None:
     ending = ending_of_recorded("chat_completions", data, streamed=streamed)
     assert not is_complete("chat_completions", ending)
 

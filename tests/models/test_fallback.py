@@ -96,7 +96,9 @@ async def test_how_long_to_wait_is_the_providers_word_within_bounds(provider: Sc
 
 
 @pytest.mark.parametrize(("status", "tries"), [(503, 2), (401, 1), (403, 1), (301, 1)])
-async def test_when_nothing_helps_the_first_model_says_why(provider: ScriptedProvider, status: int, tries: int) -> None:
+async def test_when_every_model_fails_the_first_ones_reason_is_reported(
+    provider: ScriptedProvider, status: int, tries: int
+) -> None:
     limited = Fail(429, b'{"error": {"type": "rate_limit_error", "message": "scripted"}}', {"Retry-After": "0"})
     provider.scripts |= {"first": [limited], "second": [Fail(status)]}
     gateway = two_providers(provider)
@@ -154,14 +156,14 @@ async def test_a_reply_that_breaks_off_after_it_began_is_cut_and_not_begun_anew(
     assert len(provider.requests) == 1
 
 
-async def test_a_stream_that_ends_without_saying_so_is_not_called_whole(provider: ScriptedProvider) -> None:
+async def test_a_stream_without_an_end_marker_is_not_complete(provider: ScriptedProvider) -> None:
     provider.scripts["say"] = [Raw((b'data: {"type": "response.created"}\n\n',), headers=SSE)]
     gateway = make_gateway(provider)
     await ask(gateway, *request_of("responses", streamed=True))
     assert not gateway.records.calls[0].whole
 
 
-async def test_a_provider_that_says_nothing_is_given_up(provider: ScriptedProvider) -> None:
+async def test_a_silent_provider_is_given_up(provider: ScriptedProvider) -> None:
     provider.scripts |= {"first": [Hang()], "second": [Say("awake")]}
     gateway = two_providers(provider, replace(QUICK, upstream_idle=0.3, attempts=1))
     assert "awake" in (await ask(gateway, *request_of("messages", model="main"))).text

@@ -104,7 +104,7 @@ async def test_a_refused_key_is_not_tried_again_and_not_elsewhere(provider: Scri
     assert len(provider.requests) == 1
 
 
-async def test_a_key_that_is_not_there_is_said_and_nothing_is_sent(
+async def test_a_missing_key_is_reported_and_nothing_is_sent(
     provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SCRIPTED_KEY")
@@ -159,7 +159,7 @@ def test_what_cannot_be_a_key_is_refused_without_being_quoted(value: str, monkey
     assert not value.strip() or value not in caught.value.message
 
 
-def test_a_keyring_that_is_not_installed_is_said() -> None:
+def test_a_missing_keyring_is_reported() -> None:
     with pytest.raises(ConfigurationError, match="keyring"):
         KeyringKey(keyring=KeyringName(service="openai", user="me")).read()
 

@@ -88,7 +88,7 @@ def test_only_prices_that_could_be_asked_for_must_be_known() -> None:
         ("providers", {"name": "b", "apis": ["gemini"], "base_url": "https://b.example", "more": 1}, "more"),
     ],
 )
-def test_a_wrong_policy_says_where(tmp_path: Path, place: str, change: dict[str, Any], words: str) -> None:
+def test_an_invalid_policy_is_refused_with_a_pointer(tmp_path: Path, place: str, change: dict[str, Any], words: str) -> None:
     changed = copy.deepcopy(POLICY)
     changed[place].append(change)
     (tmp_path / "models.json").write_text(json.dumps(changed))
@@ -110,6 +110,6 @@ def test_a_folder_without_models_lies_over_the_delivered_ones(tmp_path: Path) ->
     assert load_models(tmp_path) == load_models(policy_directory())
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_models(tmp_path / "nowhere")

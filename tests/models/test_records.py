@@ -58,7 +58,7 @@ ENDINGS: dict[Api, str] = {
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("api", APIS)
-async def test_the_record_says_why_a_reply_ended(provider: ScriptedProvider, api: Api, streamed: bool) -> None:
+async def test_the_record_contains_why_a_reply_ended(provider: ScriptedProvider, api: Api, streamed: bool) -> None:
     provider.scripts["say"] = [Say("half of it", ending=ENDINGS[api])]
     gateway = make_gateway(provider)
     await ask(gateway, *request_of(api, streamed=streamed))

@@ -181,7 +181,7 @@ async def test_an_unknown_field_is_left_out_and_recorded(provider: ScriptedProvi
     assert gateway.records.calls[0].dropped == ("of_next_year", "service_tier")
 
 
-async def test_nothing_is_stored_at_the_provider_and_a_stream_tells_what_it_used(provider: ScriptedProvider) -> None:
+async def test_nothing_is_stored_at_the_provider_and_streams_report_usage(provider: ScriptedProvider) -> None:
     provider.scripts["say"] = [Say("fine")]
     gateway = make_gateway(provider)
     await ask(gateway, *request_of("responses", store=True))

@@ -106,9 +106,7 @@ async def test_a_budget_of_turns_counts_calls(provider: ScriptedProvider) -> Non
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("api", APIS)
-async def test_a_long_reply_that_says_it_used_nothing_is_counted_by_its_length(
-    provider: ScriptedProvider, api: Api, streamed: bool
-) -> None:
+async def test_a_long_reply_without_usage_is_measured_by_length(provider: ScriptedProvider, api: Api, streamed: bool) -> None:
     provider.scripts["say"] = [Say("word " * 1000, usage=(0, 0, 0))]
     gateway = make_gateway(provider)
     await ask(gateway, *request_of(api, "please " * 100, streamed=streamed))

@@ -117,7 +117,7 @@ async def test_bytes_of_all_calls_count(provider: ScriptedProvider) -> None:
     assert guard.sent == 100
 
 
-async def test_what_is_sent_is_told_before_it_goes_and_what_is_the_operators_own_is_not(provider: ScriptedProvider) -> None:
+async def test_only_external_transfers_are_recorded_before_sending(provider: ScriptedProvider) -> None:
     policy, told = models_of(provider), []
 
     def spend(*, sent_bytes: int = 0, **_: object) -> None:

@@ -70,7 +70,7 @@ async def test_a_key_goes_only_to_whom_the_named_authorities_vouch_for(
         assert gateway.records.calls[0].tried == ("scripted-openai/scripted: ClientConnectorCertificateError",)
 
 
-async def test_a_file_of_authorities_that_is_not_there_is_said(provider: ScriptedProvider) -> None:
+async def test_a_missing_file_of_authorities_is_reported(provider: ScriptedProvider) -> None:
     policy = provider.policy("say")
     policy["providers"][0]["ca_file"] = "/nowhere/ca.pem"
     got, _ = await asked(policy)

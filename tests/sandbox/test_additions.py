@@ -26,7 +26,7 @@ def additions(tmp_path: Path) -> Additions:
 
 
 @pytest.mark.parametrize("sandbox", [BubblewrapSandbox(), Unconfined()], ids=["bubblewrap", "none"])
-async def test_what_a_command_tells_arrives_whole_and_in_order(sandbox: Sandbox, place: Folder, additions: Additions) -> None:
+async def test_reports_of_a_command_arrive_complete_and_in_order(sandbox: Sandbox, place: Folder, additions: Additions) -> None:
     program = "import os; f = os.open(os.environ['REPORT'], os.O_WRONLY)\nfor n in range(20000): os.write(f, b'line %d\\n' % n)"
     with report_pipe(additions.folder) as pipe:
         completed = await sandbox.run(
@@ -47,7 +47,7 @@ async def test_a_command_reads_its_additions_and_changes_nothing_in_them(place: 
     assert [place.name for place in additions.folder.iterdir()] == ["note"]
 
 
-async def test_a_command_that_reads_the_pipe_takes_nothing_that_was_told(place: Folder, additions: Additions) -> None:
+async def test_a_command_cannot_read_reports_back_from_the_pipe(place: Folder, additions: Additions) -> None:
     program = (
         "import os\nf = os.open(os.environ['REPORT'], os.O_WRONLY); os.write(f, b'told\\n')\n"
         "try: print(os.read(os.open(os.environ['REPORT'], os.O_RDONLY | os.O_NONBLOCK), 100))\n"

@@ -28,7 +28,7 @@ COUNT = "/proc/sys/user/max_user_namespaces"
         ("", {}, "printed no message"),
     ],
 )
-def test_cause_says_what_to_do(said: str, files: dict[str, str], word: str) -> None:
+def test_cause_explains_the_next_step(said: str, files: dict[str, str], word: str) -> None:
     cause = explain(said, lambda path: files.get(path, ""))
     assert word in cause
     assert said in cause

@@ -134,7 +134,7 @@ async def test_no_core_is_left(run: Run, place: Folder) -> None:
     assert list(place.path.iterdir()) == []
 
 
-def test_limits_say_what_they_are() -> None:
+def test_limits_describe_themselves() -> None:
     assert SandboxLimits() == SandboxLimits(
         wall_seconds=300, memory_bytes=4 << 30, processes=512, file_bytes=1 << 30, output_bytes=8 << 20
     )

@@ -170,7 +170,7 @@ async def test_output_that_is_not_read_holds_the_program_up(talk: Talk, place: F
         assert len(got) + len(await read_all(session)) == 8_000_000
 
 
-async def test_a_program_that_is_killed_says_by_what(talk: Talk) -> None:
+async def test_a_killed_program_reports_its_signal(talk: Talk) -> None:
     async with talk.start("sh", "-c", "kill -KILL $$") as session:
         assert await session.read() == b""
         await asyncio.sleep(0)

@@ -86,7 +86,7 @@ async def test_no_argv_is_refused_without_a_sandbox(run: Run) -> None:
         await run("-c", "x")
 
 
-async def test_report_says_that_there_are_no_walls() -> None:
+async def test_report_shows_that_there_is_no_sandbox() -> None:
     report = await make_sandbox("none").probe()
     assert report.available
     assert report.facts["sandbox"] == "none"

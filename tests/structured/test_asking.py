@@ -78,7 +78,7 @@ async def test_any_other_answer_is_refused_with_its_place(text: str, pointer: st
     assert (fault.pointer, fault.code) == (pointer, code)
 
 
-async def test_a_model_is_told_its_faults_and_asked_again() -> None:
+async def test_a_model_receives_its_faults_and_another_try() -> None:
     script = Script("let me think", answer(shards=[]), answer())
     asking = Asking(QUESTION)
     assert (await asking.ask(script)).summary == "one"

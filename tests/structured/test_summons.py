@@ -96,7 +96,7 @@ async def test_a_model_that_does_not_keep_to_the_form_answers_nothing(
     assert (answer.code, answer.consultation and answer.consultation.asked) == ("structured_output_invalid", 3)
 
 
-async def test_a_role_without_a_model_says_so_and_its_own_tasks_stay_its_own() -> None:
+async def test_a_role_without_a_model_keeps_its_tasks() -> None:
     handler = SummonedHandler(Own(), consultant(RoleModels("reviewer", None, pool="default")))
     answer = await handler.handle(TASK, context())
     assert isinstance(answer, SummonsAnswer)

@@ -144,7 +144,7 @@ async def test_files_that_tests_leave_behind_are_not_noted_and_seen_by_nobody(
     assert again.status == "FAIL"
 
 
-async def test_without_a_sandbox_by_the_operator_s_own_word_the_report_says_so(fixture: HandlerFixture) -> None:
+async def test_without_a_sandbox_on_operator_request_the_report_shows_it(fixture: HandlerFixture) -> None:
     unconfined = make_handler(Settings(home=fixture.state, sandbox="none"))
     report = await tested(fixture, unconfined, check("python3 is_two.py"))
     assert (report.status, report.sandbox) == ("PASS", "none")
@@ -181,7 +181,7 @@ async def test_an_acceptance_command_can_rename_a_folder_of_the_baseline(fixture
     assert b"Invalid cross-device link" in said["overlay.check python3.stderr"]
 
 
-async def test_a_failing_acceptance_command_that_only_says_so_is_run_once_more_and_no_further(fixture: HandlerFixture) -> None:
+async def test_a_faked_overlay_error_causes_only_one_rerun(fixture: HandlerFixture) -> None:
     script = b"import sys\nsys.exit('OSError: [Errno 18] Invalid cross-device link')\n"
     fixture.baseline = fixture.repository.commit({"fail.py": script})
     report = await tested(fixture, make_handler(Settings(home=fixture.state)), check("python3 fail.py"), check("true"))

@@ -104,7 +104,7 @@ RENAMED = {"pricing.py": SOURCE.replace(b"price", b"cost"), "tests/test_a.py": T
 
 
 @pytest.mark.long
-async def test_tests_that_cannot_be_imported_any_more_are_told_and_refuse_nothing(suite: Suite) -> None:
+async def test_unimportable_tests_are_reported_and_refuse_nothing(suite: Suite) -> None:
     found = await on_candidate(suite, RENAMED)
     assert baseline_tests_in_words(found) == (
         "the baseline's tests on this change: 0 passed, 1 did not run, the command ended with 2"
@@ -112,7 +112,7 @@ async def test_tests_that_cannot_be_imported_any_more_are_told_and_refuse_nothin
 
 
 @pytest.mark.long
-async def test_a_conftest_that_cannot_be_imported_any_more_is_told_and_refuses_nothing(tmp_path: Path) -> None:
+async def test_an_unimportable_conftest_is_reported_and_refuses_nothing(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {**FILES, "conftest.py": b"from pricing import price\n"})
     found = await on_candidate(suite, {**RENAMED, "conftest.py": b"from pricing import cost\n"})
     assert found.counts is None

@@ -37,7 +37,7 @@ def test_a_tool_is_known_by_its_words(line: str, name: str) -> None:
     assert (found.name if found is not None else "") == name
 
 
-async def test_a_check_of_the_changed_file_is_said_to_notice_and_proves_no_test(tmp_path: Path) -> None:
+async def test_a_checker_notices_the_changed_file_without_proving_tests(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {"src/a.py": b"A = 1\n"}, prefix=WITH_RUFF)
 
     report = await suite.tested({"src/a.py": b"A = 2\n"}, "ruff check --isolated --no-cache .")
@@ -47,7 +47,7 @@ async def test_a_check_of_the_changed_file_is_said_to_notice_and_proves_no_test(
     assert codes(suite.judged(report)) == ["tests_unproven"]
 
 
-async def test_a_check_that_passes_the_changed_file_by_is_said_to(tmp_path: Path) -> None:
+async def test_a_check_that_skips_the_changed_file_is_reported(tmp_path: Path) -> None:
     files = {"src/a.py": b"A = 1\n", "ruff.toml": b'extend-exclude = ["src"]\n', "b.py": b"B = 1\n"}
     suite = Suite(tmp_path, files, prefix=WITH_RUFF)
 
@@ -88,7 +88,7 @@ PROGRAM = {
         (b"check:\n\ttest -s check.c\n", "test", "did not notice"),
     ],
 )
-async def test_programs_that_make_starts_are_said_to_be_made_of_the_change_or_not(
+async def test_programs_started_by_make_are_reported_as_built_or_not(
     tmp_path: Path, makefile: bytes, program: str, noticed: str
 ) -> None:
     suite = Suite(tmp_path, {**PROGRAM, "Makefile": makefile})

@@ -42,7 +42,7 @@ def test_a_case_is_lost_when_its_test_has_fewer_cases(before: list[str], now: li
         ({"": "skipped"}, {"": "passed"}, False),
     ],
 )
-def test_cases_of_a_planted_test_that_a_fixture_skips_say_nothing_beside_those_that_ran(
+def test_skipped_cases_of_a_planted_test_do_not_matter(
     failing: dict[str, Outcome], passing: dict[str, Outcome], is_alive: bool
 ) -> None:
     cases = {"a.py::f": failing, "a.py::p": passing}

@@ -26,7 +26,7 @@ async def test_a_suite_that_is_built_by_earlier_commands_is_proved(tmp_path: Pat
 
 @pytest.mark.long
 @needs_cmake
-async def test_a_declared_test_that_does_nothing_now_is_told_by_the_baseline_s_tests(tmp_path: Path) -> None:
+async def test_baseline_tests_expose_a_declared_test_that_does_nothing(tmp_path: Path) -> None:
     suite = Suite(tmp_path, TREE)
     weak = TESTS.replace("COMMAND adds)", "COMMAND ${CMAKE_COMMAND} -E true)").encode()
     changes = {"add.c": TREE["add.c"].replace(b"+", b"-"), "tests/CMakeLists.txt": weak}

@@ -19,7 +19,7 @@ BROKEN = {"pricing.py": b"def price(number):\n    return number\n"}
 
 
 @pytest.mark.long
-async def test_the_tests_that_failed_before_the_change_are_told_and_no_others(tmp_path: Path) -> None:
+async def test_only_tests_that_failed_before_the_change_are_reported(tmp_path: Path) -> None:
     report = await Suite(tmp_path, FILES).tested(BROKEN)
     proof = proof_of(report)
     assert (report.status, proof.failed_before) == ("FAIL", ("tests/test_old.py::test_broken_already",))
@@ -27,7 +27,7 @@ async def test_the_tests_that_failed_before_the_change_are_told_and_no_others(tm
 
 
 @pytest.mark.long
-async def test_a_change_that_breaks_what_was_whole_is_told_nothing_of_the_kind(tmp_path: Path) -> None:
+async def test_a_change_that_breaks_passing_tests_reports_no_earlier_failure(tmp_path: Path) -> None:
     files = {**FILES, "tests/test_old.py": b"def test_whole():\n    assert True\n"}
     proof = proof_of(await Suite(tmp_path, files).tested(BROKEN))
     assert (proof.exit_before, proof.failed_before) == (0, ())
@@ -41,7 +41,7 @@ async def test_a_command_of_no_framework_is_run_on_the_baseline_as_it_is(tmp_pat
 
 
 @pytest.mark.long
-async def test_tests_that_cannot_be_collected_before_or_now_are_told_by_the_exit_code(tmp_path: Path) -> None:
+async def test_uncollectable_tests_are_reported_by_the_exit_code(tmp_path: Path) -> None:
     report = await Suite(tmp_path, {**FILES, "tests/test_old.py": b"import missing_module\n"}).tested(
         BROKEN, f"{PYTEST} tests/test_old.py"
     )

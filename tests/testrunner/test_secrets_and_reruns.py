@@ -96,7 +96,7 @@ async def test_the_limit_that_ended_a_command_is_reported(fixture: HandlerFixtur
         ({"exit_code": 137, "stopped": "memory"}, "was killed at its limit of memory"),
     ],
 )
-def test_how_a_command_ended_is_said_in_words(changes: dict[str, object], words: str) -> None:
+def test_the_end_of_a_command_is_described(changes: dict[str, object], words: str) -> None:
     assert how_it_ended(replace(ran(make_test("unit")), **changes)) == words
 
 

@@ -95,9 +95,7 @@ async def work(fixture: HandlerFixture, worker: WorkerHandler, contract: TaskCon
     return result
 
 
-async def test_a_fresh_session_begins_with_the_change_that_was_refused_and_is_told_its_patch(
-    fixture: HandlerFixture, tmp_path: Path
-) -> None:
+async def test_a_fresh_session_receives_the_refused_change_and_its_patch(fixture: HandlerFixture, tmp_path: Path) -> None:
     worker = worker_with(fixture, tmp_path, [ONCE])
     result = await work(fixture, worker, first(fixture))
     again = await work(fixture, worker, second(fixture, result))
@@ -135,9 +133,7 @@ async def test_a_session_is_resumed_by_another_worker(fixture: HandlerFixture, t
     assert "problem" not in said(fixture, again)
 
 
-async def test_an_agent_that_tells_nothing_again_of_its_session_is_said_to_recall_nothing_perhaps(
-    fixture: HandlerFixture, tmp_path: Path
-) -> None:
+async def test_a_resumed_agent_without_replay_may_have_no_memory(fixture: HandlerFixture, tmp_path: Path) -> None:
     worker = resuming(fixture, tmp_path, ONCE, "mute")
     again = await work(fixture, worker, second(fixture, await work(fixture, worker, first(fixture))))
     assert "it may remember nothing" in said(fixture, again)
@@ -152,7 +148,9 @@ async def test_a_banner_on_standard_output_does_not_end_a_run(fixture: HandlerFi
     ("words", "how"),
     [(["exit"], "ended normally, exit 0"), (["sh:kill -SEGV $PPID"], "crashed, signal 11"), (["exit:3"], "failed, exit 3")],
 )
-async def test_a_crash_is_told_from_a_clean_exit(fixture: HandlerFixture, tmp_path: Path, words: list[str], how: str) -> None:
+async def test_a_crash_is_distinguished_from_a_clean_exit(
+    fixture: HandlerFixture, tmp_path: Path, words: list[str], how: str
+) -> None:
     result = await worker_with(fixture, tmp_path, words).handle(first(fixture), fixture.context())
     assert (result.failure or "").startswith("agent_failed")
     assert how in (result.failure or "")
@@ -192,7 +190,7 @@ GOOD = _state(**{".program/sessions/s.jsonl": '"earlier"\n'})
         ([1], "no state of a session"),
     ],
 )
-async def test_an_altered_state_begins_a_fresh_session_and_is_said(
+async def test_an_altered_state_begins_a_fresh_session_and_is_reported(
     fixture: HandlerFixture, tmp_path: Path, state: object, why: str
 ) -> None:
     worker = resuming(fixture, tmp_path, ONCE)
@@ -203,7 +201,7 @@ async def test_an_altered_state_begins_a_fresh_session_and_is_said(
     assert why in said(fixture, again)
 
 
-async def test_a_state_that_is_gone_begins_a_fresh_session_and_is_said(fixture: HandlerFixture, tmp_path: Path) -> None:
+async def test_a_missing_state_begins_a_fresh_session_and_is_reported(fixture: HandlerFixture, tmp_path: Path) -> None:
     worker = resuming(fixture, tmp_path, ONCE)
     contract = second(fixture, await work(fixture, worker, first(fixture)))
     gone = next(artifact for artifact in contract.inputs.artifacts if artifact.name == "failed.session.a1")

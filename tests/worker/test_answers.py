@@ -116,9 +116,7 @@ async def test_a_reply_does_not_write_through_a_symbolic_link(fixture: HandlerFi
         assert code(await work(fixture, worker, REPLY, f"Update file `{path}`:\n```\nx\n```\n".encode())) == "reply_not_usable"
 
 
-async def test_an_artifact_that_is_not_what_the_contract_says_is_not_used(
-    fixture: HandlerFixture, worker: WorkerHandler
-) -> None:
+async def test_an_artifact_that_contradicts_the_contract_is_not_used(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     held = fixture.artifacts.hold("answer", b"one")
     other = fixture.artifacts.hold("answer", b"two")
     forged = Artifact(name="answer", uri=held.uri, sha256=other.sha256)

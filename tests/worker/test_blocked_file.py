@@ -35,7 +35,7 @@ def test_a_plain_file_is_read_also_when_it_is_executable(mode: str) -> None:
     assert without_blocked((FileChange(BLOCKED_FILE, mode, b"{}"),)) == ((), BlockedFile(b"{}"))
 
 
-def test_a_deleted_file_of_that_name_says_nothing() -> None:
+def test_a_deleted_file_of_that_name_asks_nothing() -> None:
     assert without_blocked((FileChange(BLOCKED_FILE, None, b""),)) == ((), BlockedFile())
 
 
@@ -59,20 +59,20 @@ def test_what_is_no_plain_file_is_reported_and_not_part_of_the_change(change: Fi
     assert words in refused.message
 
 
-def test_who_asks_and_since_when_is_not_for_the_file_to_say() -> None:
+def test_the_file_cannot_choose_its_session_or_time() -> None:
     lying = {**SAID, "session": "another", "blocked_at": "1999-01-01T00:00:00Z"}
     for document in (SAID, lying, [lying]):
         (block,) = read_blocked(written(document), "task-1", NOW).blocked
         assert (block.session, block.blocked_at[:4], block.question) == ("task-1", "2026", SAID["question"])
 
 
-def test_a_hundred_of_them_are_bounded_and_told() -> None:
+def test_a_hundred_questions_are_bounded_and_reported() -> None:
     told = read_blocked(written([SAID] * 100), "task-1", NOW)
     assert len(told.blocked) == MOST_BLOCKED
     assert [each.code for each in told.refused] == ["blocked_too_many"]
 
 
-def test_what_is_not_legal_is_left_out_and_told() -> None:
+def test_illegal_questions_are_omitted_and_reported() -> None:
     wrong = [{**SAID, "can_resume_without_answer": False}, {**SAID, "more": 1}, "words", SAID]
     told = read_blocked(written(wrong), "task-1", NOW)
     assert [block.question for block in told.blocked] == [SAID["question"]]
@@ -84,7 +84,7 @@ def test_what_is_not_legal_is_left_out_and_told() -> None:
     [b"not JSON", b"\xff\xfe", b"[" * 50_000, b'{"question": "a", "question": "b"}', b" " * 70_000],
     ids=["words", "bytes", "deep", "twice", "large"],
 )
-def test_a_file_that_cannot_be_read_asks_nothing_and_says_why(content: bytes) -> None:
+def test_an_unreadable_file_asks_nothing_and_is_reported(content: bytes) -> None:
     told = read_blocked(BlockedFile(content), "task-1", NOW)
     assert told.blocked == ()
     assert [each.code for each in told.refused] == ["blocked_unreadable"]

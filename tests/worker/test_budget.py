@@ -89,7 +89,7 @@ async def test_a_real_command_is_killed_when_the_task_s_time_is_up(fixture: Hand
     assert result.usage is None
 
 
-async def test_what_uses_nothing_says_nothing(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+async def test_a_worker_without_usage_reports_none(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     fix = Executor(kind="command", commands=("python3 tools/fix.py src/a.py",))
     result = await worker.handle(fixture.contract(executor=fix), fixture.context())
     assert result.status == "SUCCESS"

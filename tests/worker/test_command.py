@@ -72,18 +72,14 @@ Path("src").rename("library")
     assert "in a plain copy" in result.summary
 
 
-async def test_a_command_that_only_says_so_is_run_once_more_and_no_further(
-    fixture: HandlerFixture, worker: WorkerHandler
-) -> None:
+async def test_a_faked_overlay_error_causes_only_one_rerun(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     script = b"import sys\nsys.exit('OSError: [Errno 18] Invalid cross-device link')\n"
     fixture.baseline = fixture.repository.commit({"tools/fail.py": script})
     result = await work(fixture, worker, "python3 tools/fail.py")
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_failed")
 
 
-async def test_what_a_command_could_not_tell_comes_with_its_result_and_not_in_its_patch(
-    fixture: HandlerFixture, worker: WorkerHandler
-) -> None:
+async def test_questions_of_a_command_are_in_its_result_not_patch(fixture: HandlerFixture, worker: WorkerHandler) -> None:
     script = b"""
 import json
 said = {"question": "3 or 5?", "best_guess": "3", "fallback_action": "it goes on with 3", "can_resume_without_answer": True}
@@ -195,7 +191,7 @@ async def test_a_contract_without_an_executor_fails_with_the_cause(fixture: Hand
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "executor_missing")
 
 
-async def test_a_worker_without_a_sandbox_is_blocked_and_says_so_beforehand(fixture: HandlerFixture, tmp_path: Path) -> None:
+async def test_a_worker_without_a_sandbox_is_blocked_beforehand(fixture: HandlerFixture, tmp_path: Path) -> None:
     sandbox = BrokenSandbox()
     workspaces = Workspaces(tmp_path / "workspaces", overlay=False)
     executor = CommandExecutor(workspaces, sandbox, ())

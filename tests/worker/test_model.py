@@ -184,7 +184,7 @@ async def test_a_model_that_exceeds_the_time_limit_leaves_its_call(
     assert (result.usage.incomplete, result.usage.iterations) == (True, 1)
 
 
-async def test_a_provider_that_refuses_is_no_change_and_its_key_is_told_nowhere(
+async def test_a_refusing_provider_never_reveals_its_key(
     fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
     result = await work(fixture, asking(fixture, provider, "failing", tmp_path))
@@ -192,7 +192,7 @@ async def test_a_provider_that_refuses_is_no_change_and_its_key_is_told_nowhere(
     assert not any(KEY.encode() in data for data in fixture.artifacts.stored.values())
 
 
-async def test_a_key_that_is_missing_is_said_before_anything_is_sent(
+async def test_a_missing_key_is_reported_before_anything_is_sent(
     fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = asking(fixture, provider, "good", tmp_path)
@@ -233,7 +233,7 @@ async def test_a_reply_of_a_question_alone_is_no_change(
     assert (result.status, (result.failure or "").partition(":")[0]) == ("FAILED", "reply_not_usable")
 
 
-async def test_a_model_is_told_of_the_file_only_where_people_are_asked_and_of_what_they_said_as_data(
+async def test_a_model_learns_of_the_file_only_where_people_answer(
     fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
     worker = asking(fixture, provider, "good", tmp_path)

@@ -90,7 +90,7 @@ async def test_what_is_the_same_in_the_end_is_no_change(
         ("echo x >odd/-dash; rm 'odd/a b'", {b"odd/-dash": ("100644", b"x\n"), b"odd/a b": (None, b"")}),
     ],
 )
-async def test_change_is_told_as_it_is(
+async def test_a_change_is_reported_exactly(
     workspaces: Workspaces, project: Project, shell: Shell, script: str, changes: dict[bytes, tuple[str | None, bytes]]
 ) -> None:
     expected = tuple(FileChange(path, mode, content) for path, (mode, content) in sorted(changes.items()))

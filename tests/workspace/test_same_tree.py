@@ -111,7 +111,7 @@ async def tree_by_git(project: Project, folder: Path, start: str, edits: Sequenc
 
 
 @pytest.mark.parametrize("examples", lengths(4, 60))
-async def test_overlays_copies_and_git_tell_the_same_tree(
+async def test_overlays_copies_and_git_produce_the_same_tree(
     project: Project, overlays: Workspaces, copies: Workspaces, tmp_path: Path, examples: int
 ) -> None:
     async def compare(first: list[str], second: list[str]) -> None:

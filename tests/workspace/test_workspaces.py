@@ -96,7 +96,9 @@ async def test_workspace_shows_a_candidate_tree(workspaces: Workspaces, project:
         assert await workspace.changes() == ()
 
 
-async def test_change_on_a_candidate_is_told_from_the_candidate(workspaces: Workspaces, project: Project, shell: Shell) -> None:
+async def test_a_change_on_a_candidate_is_compared_with_the_candidate(
+    workspaces: Workspaces, project: Project, shell: Shell
+) -> None:
     changes = (
         FileChange(b"README.md", "100644", b"candidate\n"),
         FileChange(b"only/one.txt", None),

@@ -53,7 +53,7 @@ async def test_a_lib_folder_serves_when_nothing_else_holds_modules() -> None:
         '[tool.scikit-build.wheel]\npackages = ["code/python/pkg"]',
     ],
 )
-async def test_what_pyproject_says_comes_before_what_is_usual(words: str) -> None:
+async def test_pyproject_settings_win_over_conventions(words: str) -> None:
     tree = tree_of("code/python/pkg/__init__.py", "src/decoy/__init__.py", "decoy.py", pyproject=words)
     assert await roots_of(tree) == (("code/python",), {"pkg"})
 
@@ -62,7 +62,7 @@ async def test_what_pyproject_says_comes_before_what_is_usual(words: str) -> Non
     "words",
     ["[options]\npackage_dir =\n    = python\n", "[options]\npackage_dir = =python\n[options.packages.find]\nwhere = python\n"],
 )
-async def test_what_setup_cfg_says_is_heard(words: str) -> None:
+async def test_setup_cfg_settings_are_used(words: str) -> None:
     assert await roots_of(tree_of("python/pkg/__init__.py", "decoy.py", setup_cfg=words)) == (("python",), {"pkg"})
 
 
@@ -70,7 +70,7 @@ async def test_what_setup_cfg_says_is_heard(words: str) -> None:
     "words",
     ['setup(package_dir={"": "python"})', "setup(packages=find_packages('python'))", 'find_packages(\n where="python")'],
 )
-async def test_what_setup_py_says_letter_by_letter_is_heard(words: str) -> None:
+async def test_literal_setup_py_settings_are_used(words: str) -> None:
     assert await roots_of(tree_of("python/pkg/__init__.py", "decoy.py", setup_py=words)) == (("python",), {"pkg"})
 
 
@@ -105,7 +105,7 @@ async def test_a_folder_outside_of_the_tree_is_never_a_root() -> None:
 
 
 @pytest.mark.parametrize("content", ["[", "a" + ".a" * 100_000 + " = 1", "x = " + "[" * 50_000, "\ud800", "x = 1\n" * 100_000])
-async def test_settings_that_cannot_be_read_or_only_at_a_cost_say_nothing(content: str) -> None:
+async def test_unreadable_or_costly_settings_have_no_effect(content: str) -> None:
     tree = tree_of("pkg/__init__.py")
     hostile = Tree({**tree.files, "pyproject.toml": content.encode("utf-8", "surrogatepass").decode("latin-1")})
     assert await roots_of(hostile) == (("",), {"pkg"})

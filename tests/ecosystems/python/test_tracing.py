@@ -55,7 +55,7 @@ def ran(lines: set[int], monkeypatch: pytest.MonkeyPatch) -> tuple[Mapping[str, 
     return names, told
 
 
-def test_each_line_is_told_when_its_statement_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_line_is_recorded_when_its_statement_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     names, told = ran(set(range(1, 40)), monkeypatch)
     assert {4, 7, 8, 9} <= set(told), "while the module is loaded"
     price = names["price"]
@@ -78,7 +78,7 @@ def test_what_people_and_tools_see_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     assert getattr(names["Shop"], "__doc__", None) == "Sells."
 
 
-def test_lines_that_are_not_asked_about_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_are_not_requested_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     names, told = ran({12}, monkeypatch)
     price = names["price"]
     assert callable(price)

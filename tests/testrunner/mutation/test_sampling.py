@@ -157,14 +157,14 @@ async def test_mutants_do_not_use_up_the_time_that_the_run_has(cases: Suite) -> 
     assert (report.status, sample.mutants) == ("PASS", ())
 
 
-async def test_mutants_that_cannot_be_drawn_are_said_and_the_tests_count_all_the_same(cases: Suite) -> None:
+async def test_undrawable_mutants_are_reported_and_the_tests_still_count(cases: Suite) -> None:
     cases.runner._prover._sampler._judge = BoundedJudge(FUNCTION, ProcessBounds(0.0))
     sample = await sampled(cases, {"pricing.py": CHANGED, TESTS: CASES}, UNITTEST)
     assert (sample.mutants, sample.unproven) == ((), "the mutants could not be drawn: not judged within 0 s")
 
 
 @pytest.mark.long
-async def test_unittest_tells_which_tests_run_a_line(cases: Suite) -> None:
+async def test_unittest_reports_which_tests_run_a_line(cases: Suite) -> None:
     changes = {"pricing.py": CHANGED, TESTS: CASES}
     sample = await sampled(cases, changes, UNITTEST, bounds=replace(BOUNDS, most_mutants=3))
     assert {(each.line, each.tests) for each in sample.mutants} == {(2, 2), (3, 1), (4, 1)}

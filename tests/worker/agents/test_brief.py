@@ -55,7 +55,7 @@ def test_the_brief_repeats_nothing_and_has_no_empty_section(
 
 
 @pytest.mark.parametrize(("shell", "runs"), [("never", True), ("deny", False)])
-def test_an_agent_without_a_shell_is_not_told_to_run_tests(shell: Shell, *, runs: bool) -> None:
+def test_the_brief_without_a_shell_requests_no_tests(shell: Shell, *, runs: bool) -> None:
     words = brief(PromptLibrary(), CONTRACT, None, access=RepositoryAccess(shell=shell, history=5)).in_one
     assert ("yourself before you finish" in words) is runs
     assert ("`git log`" in words) is runs
@@ -97,7 +97,7 @@ def test_what_came_of_the_round_before_stands_behind_a_fence() -> None:
     assert "This is attempt 2. The previous change was refused." in words
 
 
-async def test_the_round_before_is_told_with_its_output_and_without_what_it_measured() -> None:
+async def test_the_previous_round_is_described_with_output_and_without_measurements() -> None:
     artifacts = MemoryArtifacts()
     output = await artifacts.put(b"E   assert 1 == 2\n1 failed in 0.12s\n")
     command = TestCommand(
@@ -129,7 +129,7 @@ async def test_the_round_before_is_told_with_its_output_and_without_what_it_meas
     assert told.objective == "Make the acceptance tests pass."
 
 
-async def test_the_findings_of_a_review_are_told() -> None:
+async def test_the_findings_of_a_review_are_included() -> None:
     artifacts = MemoryArtifacts()
     report = ReviewReport(
         run_id="run-0123456789",
@@ -149,7 +149,7 @@ async def test_the_findings_of_a_review_are_told() -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_further_round_is_told_the_patch_of_the_one_before_and_its_narrow_objective(*, kept: bool) -> None:
+def test_a_further_round_receives_previous_patch_and_narrow_objective(*, kept: bool) -> None:
     contract = replace(make_contract(), attempt=2)
     earlier = EarlierRound("1 failed", "Make the acceptance tests pass.", b"+x = 2\n", kept=kept)
     words = brief(PromptLibrary(), contract, earlier).order
@@ -160,7 +160,7 @@ def test_a_further_round_is_told_the_patch_of_the_one_before_and_its_narrow_obje
     assert ("The files do not contain that change." in words) is not kept
 
 
-def test_a_patch_that_is_too_long_to_tell_is_cut_and_says_so() -> None:
+def test_an_oversized_patch_is_truncated_with_a_note() -> None:
     contract = replace(make_contract(), attempt=2)
     words = brief(PromptLibrary(), contract, EarlierRound("1 failed", "Cure it.", b"+x\n" * 100_000)).order
     assert len(words) < 80_000

@@ -110,7 +110,7 @@ async def test_an_end_without_a_result_is_a_fault() -> None:
         await talk(Claude(result={}))
 
 
-async def test_only_files_of_tools_that_succeeded_are_told() -> None:
+async def test_only_files_of_successful_tools_are_reported() -> None:
     def use(number: str, file: str) -> Says:
         part = {"type": "tool_use", "id": number, "name": "Write", "input": {"file_path": file}}
         return {"type": "assistant", "message": {"content": [part]}}

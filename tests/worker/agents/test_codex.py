@@ -134,7 +134,7 @@ async def test_a_thread_without_a_usable_id_is_none(thread: Any) -> None:
         await talk(Codex(thread=thread))
 
 
-async def test_what_another_thread_did_is_not_told() -> None:
+async def test_actions_of_another_thread_are_not_reported() -> None:
     item = {"type": "fileChange", "status": "completed", "changes": [{"path": "/workspace/a"}]}
     theirs = {"method": "item/completed", "params": {"threadId": "hidden", "item": item}}
     ours = {
@@ -175,7 +175,7 @@ async def test_an_end_in_the_middle_of_a_turn_is_a_fault() -> None:
         await talk(Codex([], status="completed", thread="thread-2"))
 
 
-async def test_a_second_turn_is_taken_in_the_same_thread_when_there_is_more_to_say() -> None:
+async def test_a_follow_up_is_a_second_turn_of_the_thread() -> None:
     more = ["put it back"]
 
     async def follow_up() -> str | None:
@@ -284,7 +284,7 @@ async def test_a_question_before_or_after_the_turn_is_declined_without_a_person(
     assert [event.answer for event in events if isinstance(event, AgentPermission)] == ["reject"]
 
 
-async def test_a_thread_that_cannot_be_resumed_is_followed_by_a_new_one_and_said() -> None:
+async def test_a_thread_that_cannot_be_resumed_is_replaced_and_reported() -> None:
     class Forgetful(Codex):
         def _answer(self, request: dict[str, Any]) -> list[Says]:
             if request["method"] == "thread/resume":

@@ -31,7 +31,7 @@ def texts(events: list[AgentEvent]) -> list[str]:
     return [event.text for event in events if isinstance(event, AgentText)]
 
 
-async def test_codex_is_heard_while_it_says_a_message() -> None:
+async def test_codex_messages_are_received_while_they_are_written() -> None:
     def delta(item: str, text: Any) -> Says:
         return {"method": "item/agentMessage/delta", "params": {"threadId": "thread-1", "itemId": item, "delta": text}}
 
@@ -47,7 +47,7 @@ async def test_codex_is_heard_while_it_says_a_message() -> None:
     assert texts(events) == ["I", "I look at", "I look at the", "New", "New", "New"]
 
 
-async def test_claude_is_heard_while_it_says_a_message() -> None:
+async def test_claude_messages_are_received_while_they_are_written() -> None:
     def event(kind: str, **more: Any) -> Says:
         return {"type": "stream_event", "event": {"type": kind, **more}}
 
@@ -75,7 +75,7 @@ def test_an_agent_of_the_protocol_is_heard_while_its_message_trickles_in() -> No
     assert [event.text for event in events if isinstance(event, AgentMessage)] == ["Fixing the bug\nnow"]
 
 
-def test_what_is_being_said_is_told_twice_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_text_is_sent_at_most_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telling, "_TEXT_SECONDS", 1000.0)
     events: list[AgentEvent] = []
     reporter = telling.AgentReporter(events.append, "/workspace")
@@ -84,7 +84,7 @@ def test_what_is_being_said_is_told_twice_a_second_at_most(monkeypatch: pytest.M
     assert len(events) <= 1
 
 
-def test_what_is_being_said_is_not_recorded_and_shows_no_secret() -> None:
+def test_live_text_is_not_recorded_and_shows_no_secret() -> None:
     live: list[tuple[Event, str]] = []
     record = AgentRecord("prompt")
     tell = _told(record, lambda event, text: live.append((event, text)))
@@ -96,7 +96,7 @@ def test_what_is_being_said_is_not_recorded_and_shows_no_secret() -> None:
     assert record.logs()[EVENTS] == b""
 
 
-async def test_what_is_used_is_told_again_and_again_until_the_end() -> None:
+async def test_usage_is_reported_repeatedly_until_the_end() -> None:
     told: list[tuple[Event, str]] = []
     used = Usage(delivery="1.1", tokens=1200, cost_usd=0.0, iterations=3)
     enough = asyncio.Event()

@@ -42,7 +42,7 @@ async def test_neither_files_nor_terminals_are_offered_and_no_servers_are_given(
     assert held.end.session == SESSION
 
 
-async def test_what_an_agent_reports_is_told_as_events() -> None:
+async def test_reports_of_an_agent_become_events() -> None:
     async def play(agent: PlayedAgent) -> None:
         prompt = await agent.stand()
         for word in ("I ", "begin"):
@@ -70,7 +70,7 @@ async def test_what_an_agent_reports_is_told_as_events() -> None:
     assert (held.end.how, held.end.text) == ("completed", "ready")
 
 
-async def test_the_protocols_own_count_of_tokens_is_told() -> None:
+async def test_the_token_count_of_the_protocol_is_reported() -> None:
     async def play(agent: PlayedAgent) -> None:
         agent.answer(await agent.stand(), {**END, "usage": {"totalTokens": 9, "inputTokens": 5, "outputTokens": 4}})
 
@@ -106,7 +106,7 @@ async def test_another_version_of_the_protocol_is_refused() -> None:
         await converse(play)
 
 
-async def test_a_session_goes_on_and_its_past_is_not_told_again() -> None:
+async def test_a_session_continues_and_its_past_is_not_repeated() -> None:
     async def play(agent: PlayedAgent) -> None:
         initialize = await agent.read()
         agent.answer(initialize, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
@@ -120,7 +120,7 @@ async def test_a_session_goes_on_and_its_past_is_not_told_again() -> None:
     assert held.events == [AgentStarted(agent="played", version="", session=SESSION)]
 
 
-async def test_an_agent_that_takes_up_a_session_and_knows_nothing_of_it_is_told_apart() -> None:
+async def test_an_agent_that_resumes_without_replaying_its_past_is_reported() -> None:
     async def play(agent: PlayedAgent) -> None:
         agent.answer(await agent.read(), {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
         agent.answer(await agent.read(), None)
@@ -146,7 +146,7 @@ async def test_a_session_that_is_gone_begins_anew(*, can_load: bool) -> None:
     assert "new one" in held.problems[0]
 
 
-async def test_an_interrupted_agent_is_told_cancelled_for_what_it_asks_and_then_to_stop() -> None:
+async def test_an_interrupted_agent_receives_cancelled_for_its_requests() -> None:
     agent, events = PlayedAgent(), list[AgentEvent]()
     holding = asyncio.ensure_future(Conversation(agent, ORDER, events.append, "played", SessionRules()).hold())
     prompt = await agent.stand()
@@ -169,7 +169,7 @@ async def test_an_agent_that_does_not_stop_has_two_seconds() -> None:
     assert agent.sent[-1]["method"] == "session/cancel"
 
 
-async def test_a_command_is_told_once_it_is_known_and_a_write_without_a_diff_by_its_place() -> None:
+async def test_a_command_is_reported_once_known_and_a_write_by_path() -> None:
     async def play(agent: PlayedAgent) -> None:
         prompt = await agent.stand()
         agent.update("tool_call", toolCallId="1", title="bash", kind="execute", status="pending", rawInput={})
@@ -196,7 +196,7 @@ async def test_tokens_that_are_counted_with_the_messages_alone_are_added_up() ->
     assert AgentUsage(input_tokens=15, output_tokens=3) in held.events
 
 
-async def test_what_is_to_be_put_right_is_said_in_a_second_turn_of_the_same_session() -> None:
+async def test_a_correction_is_a_second_turn_of_the_session() -> None:
     more = iter(["that file is not yours", None])
 
     async def follow_up() -> str | None:

@@ -39,7 +39,7 @@ async def ask(call: dict[str, Any], *kinds: str, **changes: Any) -> tuple[object
     return answers[0] if answers else held.agent.sent[-2]["result"], held
 
 
-async def test_a_command_that_asks_is_allowed_in_the_box_unless_the_contract_says_otherwise() -> None:
+async def test_commands_are_allowed_in_the_sandbox_by_default() -> None:
     result, held = await ask(COMMAND, *ONCE, shell="never")
     assert result == selected("o1")
     assert held.answers == ["allow"]
@@ -115,7 +115,7 @@ async def test_another_call_in_the_meta_fields_is_not_what_is_judged() -> None:
     assert answers[0]["result"] == selected("o2")
 
 
-async def test_an_agent_that_offers_only_allow_is_told_cancelled_and_its_turn_ends() -> None:
+async def test_an_agent_that_offers_only_allow_is_cancelled() -> None:
     result, held = await ask(COMMAND, "allow_once", "allow_always")
     assert result == CANCELLED
     assert held.agent.sent[-1]["method"] == "session/cancel"

@@ -99,7 +99,7 @@ async def test_an_end_for_another_reason_or_none_is_a_failure(reason: object) ->
     assert (await converse(play)).end.how == "failed"
 
 
-async def test_a_message_that_is_said_again_under_its_id_is_told_once() -> None:
+async def test_a_repeated_message_id_is_reported_once() -> None:
     async def play(agent: PlayedAgent) -> None:
         prompt = await agent.stand()
         agent.update("agent_message_chunk", messageId="1", content={"type": "text", "text": "I beg"})
@@ -115,7 +115,7 @@ async def test_a_message_that_is_said_again_under_its_id_is_told_once() -> None:
     assert told == ["I begin", "second"]
 
 
-async def test_a_call_is_said_in_pieces_and_told_whole() -> None:
+async def test_a_call_sent_in_pieces_is_reported_as_one() -> None:
     async def play(agent: PlayedAgent) -> None:
         prompt = await agent.stand()
         agent.update("tool_call_update", toolCallId="1", title="Terminal", kind="execute")
@@ -192,7 +192,7 @@ async def test_the_mode_is_the_one_setting_of_that_category() -> None:
         await converse(lambda agent: play(agent, [option, option]), rules=SessionRules(mode="ask"))
 
 
-async def test_a_session_is_resumed_with_its_past_which_is_not_told_again() -> None:
+async def test_a_session_is_resumed_and_its_past_is_not_repeated() -> None:
     async def play(agent: PlayedAgent) -> None:
         info = {"name": "played", "version": "0"}
         agent.answer(await agent.read(), {"protocolVersion": 2, "info": info, "capabilities": {"session": {}}})
@@ -208,7 +208,7 @@ async def test_a_session_is_resumed_with_its_past_which_is_not_told_again() -> N
     assert (held.end.how, held.end.text, held.problems) == ("completed", "", [])
 
 
-async def test_tokens_are_told_as_the_agent_counts_them_when_it_is_idle() -> None:
+async def test_tokens_are_reported_as_the_idle_agent_counts_them() -> None:
     async def play(agent: PlayedAgent) -> None:
         agent.update("usage_update", used=5, size=9)
         agent.answer(await agent.stand(), {**END, "usage": {"inputTokens": 5, "outputTokens": 4}})

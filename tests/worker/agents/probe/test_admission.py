@@ -66,7 +66,7 @@ def test_an_agent_that_did_not_pass_is_refused_with_what_it_failed(tmp_path: Pat
         read_admission(tmp_path / ADMISSIONS, agent)
 
 
-def test_what_was_failed_says_what_may_be_done() -> None:
+def test_each_failed_step_restricts_what_is_permitted() -> None:
     every = ("deny", "never", "on-request", "untrusted")
     found = {}
     for step in ("asks", "obeys_no", "read_only", "hostile_repository"):

@@ -62,7 +62,7 @@ def make_bench(tmp_path: Path) -> MakeBench:
     return make
 
 
-async def test_the_handshake_tells_the_version(make_bench: MakeBench) -> None:
+async def test_the_handshake_reports_the_version(make_bench: MakeBench) -> None:
     step, version = await handshake(make_bench())
     assert (step.outcome, version) == ("passed", "7.1")
 
