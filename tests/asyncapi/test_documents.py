@@ -96,7 +96,7 @@ def test_every_channel_is_used_by_an_identity() -> None:
     assert {f"#/channels/{key}" for key in document["channels"]} == used
 
 
-def test_a_publisher_is_told_of_all_that_the_server_lets_it_send_and_of_nothing_else() -> None:
+def test_a_publisher_document_lists_exactly_what_the_server_permits() -> None:
     access = access_of("publisher-payments", publishers=("payments",))
     document = publisher_document("payments")
     channels = {f"#/channels/{key}": channel["address"] for key, channel in document["channels"].items()}

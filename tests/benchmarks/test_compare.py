@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.compare import compare
 
 
-def test_rounds_are_compared_in_pairs_and_spread_is_told() -> None:
+def test_rounds_are_compared_in_pairs_with_their_spread() -> None:
     old = [{"processor_ms": 200.0}, {"processor_ms": 400.0}, {"processor_ms": 300.0}]
     new = [{"processor_ms": 100.0}, {"processor_ms": 100.0}, {"processor_ms": 300.0}]
     assert compare(old, new) == {

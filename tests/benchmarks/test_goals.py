@@ -22,7 +22,7 @@ def row(lines: list[str], figure: str) -> str:
     return found
 
 
-def test_at_most_and_at_least_are_told_apart() -> None:
+def test_upper_and_lower_bounds_are_distinguished() -> None:
     lines = shown({goals.SMALL: 1.5, goals.COLD: 1.01, goals.RATE: 29.9, goals.WAITING: 98.0})
     assert [("not reached" in row(lines, figure)) for figure in (goals.SMALL, goals.COLD, goals.RATE, goals.WAITING)] == [
         False,
@@ -32,7 +32,7 @@ def test_at_most_and_at_least_are_told_apart() -> None:
     ]
 
 
-def test_a_figure_that_was_not_measured_keeps_its_row_and_says_which_program_measures_it() -> None:
+def test_an_unmeasured_figure_keeps_its_row_and_names_its_program() -> None:
     lines = shown({})
     assert all(
         "not measured" in row(lines, goal.figure) and f"benchmarks.{goal.program}" in row(lines, goal.figure)

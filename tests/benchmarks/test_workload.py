@@ -28,7 +28,7 @@ def event(kind: str, task_id: str, second: str, **payload: object) -> Orchestrat
 REFUSED = RunFailure(code="target_checked_out", message="policy gate: refs/heads/main is checked out")
 
 
-def test_a_benchmark_stops_at_a_failed_run_and_says_why() -> None:
+def test_a_benchmark_stops_at_a_failed_run_and_reports_why() -> None:
     recorded = RecordedRun()
     recorded.accept()
     failed = msgspec.structs.replace(recorded.run, state="FAILED", failure=REFUSED)

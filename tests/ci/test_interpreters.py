@@ -48,7 +48,7 @@ def test_pythons_of_pyenv_and_uv_are_found_where_they_put_them(tmp_path: Path) -
     assert "not had: Python 3.14" not in complaints
 
 
-def test_a_version_that_is_nowhere_is_told(tmp_path: Path) -> None:
+def test_a_missing_version_is_reported(tmp_path: Path) -> None:
     had, complaints = find(HOME=tmp_path)
     minors = {version.rpartition(".")[0] for version in had}
     for wanted in ("3.11", "3.12", "3.13", "3.14"):
@@ -66,7 +66,7 @@ def test_what_is_no_plain_python_of_its_own_is_passed_over(tmp_path: Path) -> No
     assert not any(Path(path).is_relative_to(sys.prefix) for path in had.values())
 
 
-def test_a_python_without_its_venv_module_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_a_python_without_venv_is_reported_with_the_reason(tmp_path: Path) -> None:
     claiming(tmp_path / "python3.14", "3.14.91", usable=1)
     had, complaints = find(PATH=tmp_path)
     assert "3.14.91" not in had

@@ -71,7 +71,7 @@ def test_a_fallback_without_a_model_is_refused(make_repository: MakeRepository) 
     assert "--model" in found["missing"]
 
 
-def test_an_agent_that_is_not_installed_is_said_with_what_to_do(
+def test_a_missing_agent_is_reported_with_the_next_step(
     make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(SETTING, raising=False)
@@ -88,7 +88,7 @@ def test_an_agent_of_a_version_that_was_not_tried_is_not_used(
     assert "9.0.0" in faults(make_repository("project"), agent="codex")["agent_not_installed"]
 
 
-def test_a_missing_key_is_said_without_a_value(
+def test_a_missing_key_is_reported_without_a_value(
     make_repository: MakeRepository, installation: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SETTING, str(installation))
@@ -105,7 +105,7 @@ def test_what_was_asked_can_be_typed_again(make_repository: MakeRepository) -> N
     assert words[words.index("--model") + 1] == "m"
 
 
-def test_the_list_says_what_is_here(tmp_path: Path, installation: Path) -> None:
+def test_the_list_shows_installed_and_admitted_agents(tmp_path: Path, installation: Path) -> None:
     said = invoke_in(tmp_path, {"PATH": "/usr/bin:/bin", SETTING: str(installation)}, ("agents", "list", "--json"))
     rows = {row["name"]: row for row in json.loads(said.stdout)["agents"]}
     assert (rows["codex"]["version"], rows["codex"]["usable"], rows["claude"]["usable"]) == ("0.169.0", True, False)

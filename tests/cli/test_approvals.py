@@ -74,7 +74,7 @@ def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:
         public_key(tmp_path / "nowhere")
 
 
-def test_a_locked_key_says_what_ssh_keygen_says(tmp_path: Path) -> None:
+def test_a_signing_failure_quotes_ssh_keygen(tmp_path: Path) -> None:
     broken = tmp_path / "id"
     broken.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
     broken.chmod(0o600)
@@ -89,7 +89,7 @@ def test_what_is_of_high_risk_and_has_little_time_comes_first() -> None:
     assert most_urgent_first([waiting, soon, approved]) == [approved, soon, waiting]
 
 
-def test_the_list_and_the_page_say_what_a_person_needs() -> None:
+def test_the_list_and_the_page_show_what_a_person_needs() -> None:
     waiting, approved = standings()
     lines = table([waiting, approved], NOW)
     assert "60 min" in lines[1]
@@ -120,7 +120,7 @@ def test_a_run_stands_for_all_that_waits_in_it_and_an_unknown_name_for_nothing()
     assert refusal.value.reason == "approval_unknown"
 
 
-def test_a_request_that_was_handed_on_says_to_whom_and_is_told_anew() -> None:
+def test_a_delegated_request_names_its_delegate_and_is_announced_again() -> None:
     (waiting, _) = standings()
     handed = replace(waiting, delegations=(Delegation(person="ana", to="ben", at="2026-05-04T10:30:00.000Z"),))
     assert "(handed to ben)" in table([handed], NOW)[1]

@@ -192,7 +192,7 @@ def test_it_works_detached_in_a_sub_directory_and_in_a_linked_work_tree(
 
 
 @pytest.mark.long
-def test_a_base_that_a_shallow_clone_lacks_is_said(
+def test_a_base_that_a_shallow_clone_lacks_is_reported(
     gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
 ) -> None:
     contract = write_contract()
@@ -229,7 +229,7 @@ def test_what_is_no_contract_is_bad_input(
     assert f"[{code}" in said.err or "[schema" in said.err or code in said.err
 
 
-def test_outside_of_a_repository_it_says_so(gatewright: Command, write_contract: WriteContract) -> None:
+def test_outside_of_a_repository_check_reports_it(gatewright: Command, write_contract: WriteContract) -> None:
     said = gatewright("check", "--contract", write_contract(), "--repo", "/proc")
     assert said.exit_code == 2
     assert "not_a_repository" in said.err
@@ -284,14 +284,14 @@ def test_every_rule_is_explained_in_order(gatewright: Command, write_contract: W
     assert len(rules) == len(set(rules))
 
 
-def test_a_contract_that_would_be_refused_is_exit_1_and_says_why(gatewright: Command, write_contract: WriteContract) -> None:
+def test_a_refused_contract_is_exit_1_with_the_reason(gatewright: Command, write_contract: WriteContract) -> None:
     said = gatewright("policy", "explain", write_contract(allowed_paths=("src", "../etc")))
     assert said.exit_code == 1
     assert "✘" in said.out
     assert "path_invalid" in said.out
 
 
-def test_without_the_repository_it_says_what_was_not_judged(
+def test_without_the_repository_explain_lists_unjudged_rules(
     gatewright: Command, write_contract: WriteContract, tmp_path: Path
 ) -> None:
     (tmp_path / "x.diff").write_text("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-read me\n+mine\n")
@@ -329,7 +329,7 @@ def test_a_wider_permission_is_shown_as_asked_and_granted(gatewright: Command, w
 
 
 @pytest.mark.long
-def test_a_publisher_is_told_beforehand_what_it_may_not_submit(
+def test_a_publisher_learns_beforehand_what_it_may_not_submit(
     gatewright: Command, write_contract: WriteContract, tmp_path: Path
 ) -> None:
     policies = tmp_path / "policies"
@@ -393,7 +393,7 @@ def test_what_each_acceptance_command_will_have_to_show_is_explained(
     assert "--repo" in without[1]["words"], "what npm starts stands in the repository"
 
 
-def test_an_orderer_whom_the_roster_does_not_know_is_told_before_the_run(
+def test_an_orderer_missing_from_the_roster_is_reported_first(
     gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
 ) -> None:
     policies = tmp_path / "policies"

@@ -20,7 +20,9 @@ from tests.waiting import PATIENCE
 @pytest.mark.parametrize(
     "words", [("abort", "run-0123456789"), ("submit", "request.json"), ("submit", "request.json", "--wait")]
 )
-def test_without_a_system_a_command_says_how_to_get_one(gatewright: Command, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_without_a_system_a_command_explains_how_to_start_one(
+    gatewright: Command, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     (tmp_path / "request.json").write_bytes(codec.encode(make_request()))
     said = gatewright(*words)
     assert said.exit_code == 3
@@ -154,9 +156,7 @@ def test_defect_is_one_sentence_for_people_and_a_trace_in_a_file(tmp_path: Path)
 
 
 @pytest.mark.parametrize("words", [("watch",), ("watch", "run-0123456789abcdef0123")])
-def test_watching_waits_for_a_run_that_is_to_come_and_no_longer_than_it_is_told(
-    gatewright: Command, words: tuple[str, ...]
-) -> None:
+def test_watching_waits_for_a_future_run_until_its_timeout(gatewright: Command, words: tuple[str, ...]) -> None:
     said = gatewright(*words, "--timeout", "0.3")
     assert said.exit_code == 3
     assert "waiting" in said.err

@@ -71,7 +71,7 @@ async def test_doctor_refuses_a_server_elsewhere_whose_account_may_keep_too_litt
         await ask(tmp_path, 50 * MIB, OPERATOR)
 
 
-async def test_doctor_counts_with_the_sizes_that_the_operator_has_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_doctor_uses_the_configured_stream_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GATEWRIGHT_STREAM_BYTES", "RESULTS=1GiB")
     with pytest.raises(UnfitError, match=r"gives its streams 700 MiB; they need 1\.0 GiB at the least"):
         await ask(tmp_path / "little", 700 * MIB, OPERATOR)
@@ -79,7 +79,7 @@ async def test_doctor_counts_with_the_sizes_that_the_operator_has_said(tmp_path:
     assert (await ask(tmp_path / "enough", 700 * MIB, OPERATOR)).endswith("gives its streams 700 MiB")
 
 
-async def test_doctor_says_which_processes_share_an_identity_and_can_see_what_the_others_are_given(tmp_path: Path) -> None:
+async def test_doctor_lists_processes_that_share_an_identity(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     identities.make(keys, (*identities.STANDING, "worker-2"))
     table = accounts(identities.public_keys(keys))
@@ -120,7 +120,7 @@ async def serving(stack: contextlib.AsyncExitStack, server: NatsServer, identity
     return bus
 
 
-async def test_doctor_says_so_where_an_identity_may_not_ask(tmp_path: Path) -> None:
+async def test_doctor_reports_an_identity_without_the_right_to_ask(tmp_path: Path) -> None:
     assert "only an operator may read" in await ask(tmp_path, 50 * MIB, "publisher")
 
 

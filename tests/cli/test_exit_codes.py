@@ -21,7 +21,7 @@ def test_bad_input_ends_with_2(gatewright: Command, write_contract: WriteContrac
     assert (code, family_of(code), said.exit_code) == ("not_a_repository", "bad_input", 2)
 
 
-def test_a_refusal_ends_with_1_and_its_report_tells_the_family(
+def test_a_refusal_exits_1_and_its_report_names_the_family(
     gatewright: Command, repository: Repository, write_contract: WriteContract
 ) -> None:
     contract = write_contract()

@@ -20,7 +20,7 @@ NOW = datetime(2026, 5, 4, 11, tzinfo=UTC)
 EXAMPLE = schema_directory() / "examples" / "approval_list.v1" / "valid" / "full.json"
 
 
-def test_an_end_is_said_in_the_words_that_people_use() -> None:
+def test_an_end_accepts_everyday_time_formats() -> None:
     assert end_of("90m", NOW) - NOW == timedelta(minutes=90)
     assert end_of("4h", NOW) - NOW == timedelta(hours=4)
     assert end_of("2d", NOW) - NOW == timedelta(days=2)
@@ -52,7 +52,7 @@ def test_a_grant_is_about_the_rule_and_the_repository_of_the_request_and_is_sign
         assert refusal.value.reason == "bad_grant"
 
 
-def test_the_list_says_whose_until_when_how_often_and_for_what() -> None:
+def test_the_list_shows_owner_end_frequency_and_scope() -> None:
     found = codec.decode(EXAMPLE.read_bytes(), ApprovalList).grants
     line = grants_table(found)[1]
     for words in ("grant-0123456789abcdef", "revoked", "1/5", "ana: dependencies", "(dependencies)", "pay.git"):

@@ -77,7 +77,7 @@ def test_an_address_where_nothing_answers_is_reported(tmp_path: Path) -> None:
     assert "http://127.0.0.1:9/v1" in found["faults"][0]["message"]
 
 
-def test_a_provider_without_a_list_is_good_and_said_to_have_none(tmp_path: Path, provider: ScriptedProvider) -> None:
+def test_a_provider_without_a_model_list_passes_with_a_note(tmp_path: Path, provider: ScriptedProvider) -> None:
     code, found = check(tmp_path, f"{provider.root}/elsewhere", "other", "responses")
     assert (code, "the name was not checked" in found["provider"]) == (0, True)
 

@@ -82,9 +82,7 @@ def test_refused_submission_and_failed_run_of_the_same_code_end_alike(code: str)
     ],
 )
 @pytest.mark.parametrize("code", ["a_code_of_a_later_version", "tests_failed"])
-def test_the_family_that_an_answer_tells_gives_the_exit_code_whatever_its_code(
-    family: Family, exit_code: Exit, code: str
-) -> None:
+def test_the_family_of_an_answer_decides_the_exit_code(family: Family, exit_code: Exit, code: str) -> None:
     assert exit_of_error(error_of(Error(code=code, message="", family=family))) == exit_code
 
 
@@ -95,7 +93,7 @@ def test_a_number_of_the_bus_server_keeps_the_family_of_its_class() -> None:
 @pytest.mark.parametrize(
     ("told", "exit_code"), [({"family": "infrastructure"}, Exit.INFRASTRUCTURE), ({"family": "bad_input"}, Exit.INPUT), ({}, 1)]
 )
-def test_a_run_ends_as_the_family_says_that_its_gate_told(told: dict[str, str], exit_code: int) -> None:
+def test_the_family_of_a_failed_gate_decides_the_exit_code(told: dict[str, str], exit_code: int) -> None:
     def with_family(event: OrchestratorEvent) -> OrchestratorEvent:
         if event.event_type != GateJudged.event_type or event.payload["report"]["code"] == "ok":
             return event

@@ -35,7 +35,7 @@ def test_page_of_a_verified_run_is_written(gatewright: Command, tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gatewright", "again.html", "report.html"]
 
 
-def test_page_of_an_altered_bundle_is_written_and_the_exit_code_says_so(gatewright: Command, tmp_path: Path) -> None:
+def test_an_altered_bundle_gets_a_page_and_a_failing_exit_code(gatewright: Command, tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path)
     (bundle / "added.txt").write_text("x")
     said = gatewright("report", bundle, "-o", "report.html")

@@ -8,7 +8,7 @@ from gatewright.contracts.run_status import ContextSection
 from tests.cli.conftest import Command
 
 
-def test_sections_are_shown_line_by_line_and_say_what_is_left_out() -> None:
+def test_sections_are_shown_line_by_line_and_name_omissions() -> None:
     sections = (
         ContextSection(selector="summary", text="one\ntwo\x1b[2J\u202e", characters=9, cut=False),
         ContextSection(selector="diff", text="+a", characters=90_000, cut=True),
@@ -23,6 +23,6 @@ def test_a_run_or_a_repository_is_named_and_not_both(gatewright: Command) -> Non
         assert (said.exit_code, said.documents[0]["error"]["code"]) == (2, "missing")
 
 
-def test_without_a_system_it_says_how_to_get_one(gatewright: Command) -> None:
+def test_without_a_system_context_explains_how_to_start_one(gatewright: Command) -> None:
     said = gatewright("context", "run-0123456789", "--json")
     assert (said.exit_code, said.documents[0]["error"]["code"]) == (3, "no_stack")

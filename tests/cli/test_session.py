@@ -52,7 +52,7 @@ def comes_up_elsewhere(home: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [goes_down, comes_up_elsewhere])
-async def test_who_follows_a_stack_that_ends_is_told_what_goes_on_with_it(home: Path, change: Change) -> None:
+async def test_followers_of_a_stopped_stack_learn_how_to_continue(home: Path, change: Change) -> None:
     with pytest.raises(UnavailableError) as told:  # noqa: PT012 - what is waited for ends
         async with attach_client(None, home):
             change(home)
@@ -61,7 +61,7 @@ async def test_who_follows_a_stack_that_ends_is_told_what_goes_on_with_it(home: 
     assert "gatewright up" in told.value.message
 
 
-async def test_a_person_who_waits_for_requests_is_told_as_well(home: Path) -> None:
+async def test_a_stopped_stack_ends_the_wait_for_requests(home: Path) -> None:
     with pytest.raises(UnavailableError) as told:  # noqa: PT012
         async with open_inbox(CommandContext(here=home, home=home, bus=None, key=home / "key")):
             goes_down(home)

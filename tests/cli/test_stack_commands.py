@@ -82,7 +82,7 @@ def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository
 
 
 @pytest.mark.long
-def test_detached_stack_says_where_its_live_page_is_or_why_it_is_not(repository: Path) -> None:
+def test_detached_stack_shows_its_live_page_or_why_not(repository: Path) -> None:
     with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", 8790)):
         up = call(repository, "up", "--detach", "--console", "--json")
         assert (up.returncode, "console" in last_document(up.stdout)) == (0, False)

@@ -31,7 +31,7 @@ def loaded(program: str, names: tuple[str, ...]) -> list[str]:
     return subprocess.run(argv, capture_output=True, check=True, text=True).stdout.splitlines()[-1].split()
 
 
-def test_the_version_is_told_without_what_any_command_needs() -> None:
+def test_the_version_is_shown_without_loading_what_commands_need() -> None:
     program = """
 import contextlib, sys
 from gatewright.app.cli.main import main

@@ -49,7 +49,7 @@ def address(house: StoreHouse) -> str:
     return house.address.run(make_success().run_id)
 
 
-def test_a_bundle_in_a_store_is_verified_shown_told_and_reported(gatewright: Command, address: str, tmp_path: Path) -> None:
+def test_a_stored_bundle_is_verified_shown_replayed_and_reported(gatewright: Command, address: str, tmp_path: Path) -> None:
     run_id = address.rpartition("/")[2]
     said = gatewright("verify", address, "--json")
     assert said.exit_code == 0, said
@@ -99,9 +99,7 @@ def test_a_bundle_in_a_store_is_held_and_removed(gatewright: Command, house: Sto
     assert said.documents[0]["findings"][0]["path"] == FILE
 
 
-def test_where_a_store_has_no_holds_it_is_said_of_a_hold_and_not_of_its_release(
-    gatewright: Command, house: StoreHouse, address: str
-) -> None:
+def test_missing_store_holds_are_reported_on_hold_not_on_release(gatewright: Command, house: StoreHouse, address: str) -> None:
     house.server.locks = False
     assert "no holds of its own" in gatewright("hold", address, "--reason", "case 12").err
     assert "no holds of its own" not in gatewright("hold", address, "--release", "--reason", "closed").err
@@ -136,7 +134,7 @@ def test_every_refusal_has_a_code_and_an_exit_code(
     assert (said.documents[0]["error"]["code"], said.exit_code) == (code, exit_code)
 
 
-def test_a_credential_that_is_not_there_is_named_by_its_reference_and_no_key_is_said(
+def test_a_missing_credential_is_named_by_reference_alone(
     gatewright: Command, house: StoreHouse, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = (house.folder / "secret.key").read_text()

@@ -45,7 +45,7 @@ def command_that_meets(raising: str, tmp_path: Path, *words: str) -> subprocess.
 
 
 @pytest.mark.parametrize("number", sorted(HOST), ids=errno.errorcode.get)
-def test_what_the_host_refuses_has_its_own_code_and_says_what_to_do(number: int) -> None:
+def test_each_host_error_has_its_own_code_and_next_step(number: int) -> None:
     known = as_known(OSError(number, os.strerror(number), "/some/where"))
     assert isinstance(known, GatewrightError)
     assert known.reason == HOST[number]

@@ -31,7 +31,7 @@ def test_a_verified_commit_ends_with_0_and_its_levels(attested: Attested, gatewr
     assert "GATEWRIGHT_TESTS_GATE" in said.out
 
 
-def test_a_squashed_commit_ends_with_0_and_says_what_is_not_proven(attested: Attested, gatewright: Command) -> None:
+def test_a_squashed_commit_exits_0_and_lists_what_is_unproven(attested: Attested, gatewright: Command) -> None:
     landed = attested.land()
     squashed = attested.repository.commit({}, "squashed")
     said = gatewright("verify-commit", "HEAD", "--repo", attested.repository.path, "--key", "trusted.pem")

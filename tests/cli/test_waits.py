@@ -69,14 +69,14 @@ async def bus(gatewright: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         await connected.close()
 
 
-def test_paths_of_another_run_are_told_with_its_id_and_since_when() -> None:
+def test_locked_paths_show_the_other_run_and_since_when() -> None:
     view = view_after(run_until(lambda run: run.waiting_for_locks, Script(lock_refusals=1)))
     (wait,) = asyncio.run(WaitFinder(MemoryBus(MemoryServer()), None).waits_of(view))
     assert (wait.kind, wait.detail) == ("locks", "for paths that are locked by run-other0000")
     assert wait.since == view.run.at
 
 
-def test_a_queue_that_waits_for_no_process_or_is_paused_is_told_and_one_that_is_served_is_not() -> None:
+def test_only_an_unserved_or_paused_queue_is_reported() -> None:
     (wait,) = queue_waits([depth(WORKER, waiting=1)], NOW)
     assert (wait.kind, wait.since) == ("no_process", "2026-01-01T23:58:30.000Z")
     assert "no process of the worker asks for what lies in worker-default-normal" in wait.detail
@@ -88,7 +88,7 @@ def test_a_queue_that_waits_for_no_process_or_is_paused_is_told_and_one_that_is_
         assert queue_waits(served, NOW) == ()
 
 
-def test_a_full_disk_of_this_host_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_full_disk_of_this_host_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def full(folder: Path) -> None:
         raise UnavailableError(f"{folder}: 3 MiB are free", code="disk_full")
 
@@ -108,7 +108,7 @@ async def test_a_list_of_runs_names_a_full_disk(monkeypatch: pytest.MonkeyPatch,
     assert [wait.kind for wait in await source.system_waits()] == ["disk_full"]
 
 
-async def test_a_connection_that_is_broken_is_told_until_it_is_back(bus: JetStreamBus) -> None:
+async def test_a_broken_connection_is_reported_until_it_returns(bus: JetStreamBus) -> None:
     view, finder = view_after(at_work()), WaitFinder(bus, None)
     await bus.connection._on_disconnect()
     (wait,) = await finder.waits_of(view)
@@ -120,7 +120,7 @@ async def test_a_connection_that_is_broken_is_told_until_it_is_back(bus: JetStre
 
 
 @pytest.mark.long
-async def test_show_tells_of_a_missing_worker_and_of_a_paused_queue(bus: JetStreamBus, gatewright: Command) -> None:
+async def test_show_reports_a_missing_worker_and_a_paused_queue(bus: JetStreamBus, gatewright: Command) -> None:
     await write_run(bus, at_work().transitions)
     await bus.publish(WORKER.subject, b"a task", schema="task_contract.v1", message_id="task-1")
     shown = (await asyncio.to_thread(gatewright, "show", RUN_ID, "--json")).documents[0]
@@ -133,7 +133,7 @@ async def test_show_tells_of_a_missing_worker_and_of_a_paused_queue(bus: JetStre
 
 
 @pytest.mark.parametrize("json_output", [True, False])
-async def test_following_a_run_that_stands_still_says_why_and_goes_on_when_it_does(
+async def test_following_a_stalled_run_shows_why_and_continues_with_it(
     bus: JetStreamBus, monkeypatch: pytest.MonkeyPatch, json_output: bool
 ) -> None:
     told: asyncio.Queue[tuple[Wait, ...]] = asyncio.Queue()
@@ -185,7 +185,7 @@ async def test_seal_is_not_waited_for_on_a_full_disk(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("kind", ["json", "plain", "live"])
-def test_every_display_tells_what_is_waited_for(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_display_shows_what_a_run_waits_for(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=200)
     displays: dict[str, Display] = {"json": JsonDisplay(), "plain": PlainDisplay(), "live": LiveDisplay(console)}

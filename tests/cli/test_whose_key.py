@@ -87,9 +87,7 @@ def test_verdict_names_file_and_fingerprint_of_the_hosts_own_key(gatewright: Com
     assert f"signed by {key['fingerprint']} (this host's own; {key['file']})" in said
 
 
-def test_verdict_says_that_a_pinned_or_given_key_is_none_of_the_hosts_own(
-    gatewright: Command, home: Path, tmp_path: Path
-) -> None:
+def test_verdict_shows_that_a_pinned_or_given_key_is_foreign(gatewright: Command, home: Path, tmp_path: Path) -> None:
     partner = keys.create(tmp_path / "partner.pem")
     bundle = seal(partner, tmp_path)
     keyring.make(home, home_key(home))
@@ -165,7 +163,7 @@ class TestFolderOfAnotherRun:
         (tmp_path / self.OTHER).symlink_to(folder)
         assert [finding["code"] for finding in verified(gatewright, tmp_path / self.OTHER)["findings"]] == ["other_run"]
 
-    def test_report_says_so(self, gatewright: Command, misnamed: Path, tmp_path: Path) -> None:
+    def test_report_shows_whose_key_signed(self, gatewright: Command, misnamed: Path, tmp_path: Path) -> None:
         said = gatewright("report", misnamed, "-o", tmp_path / "page.html", "--json")
         assert (said.exit_code, said.documents[0]["ok"]) == (1, False)
         assert "other_run" in (tmp_path / "page.html").read_text()

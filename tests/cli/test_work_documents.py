@@ -29,7 +29,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEMAS))
-def test_run_is_told_as_a_valid_document(gatewright: Command, tmp_path: Path, kind: str) -> None:
+def test_run_is_shown_as_a_valid_document(gatewright: Command, tmp_path: Path, kind: str) -> None:
     bundle = make_bundle(tmp_path)
     said = gatewright("show", bundle.name, "--as", kind, "--json")
     assert said.exit_code == 0
@@ -38,7 +38,7 @@ def test_run_is_told_as_a_valid_document(gatewright: Command, tmp_path: Path, ki
 
 
 @pytest.mark.parametrize("kind", READ_MODELS)
-def test_roles_of_a_run_are_told_as_read_models_of_its_contracts(gatewright: Command, tmp_path: Path, kind: str) -> None:
+def test_roles_are_shown_as_read_models_of_the_contracts(gatewright: Command, tmp_path: Path, kind: str) -> None:
     bundle = make_bundle(tmp_path)
     said = gatewright("show", bundle.name, "--as", kind, "--json")
     assert said.exit_code == 0

@@ -66,7 +66,7 @@ def reviews() -> ApprovalStanding:
     return codec.decode(example.read_bytes(), ApprovalList).approvals[0]
 
 
-async def test_the_last_review_of_a_run_is_told_and_no_other_question_is_taken_for_one(bus: MemoryBus) -> None:
+async def test_only_the_last_review_of_a_run_is_returned(bus: MemoryBus) -> None:
     review = reviews()
     run_id, first = review.request.run_id, review.request.request_id
     later = replace(review, request=replace(review.request, request_id=f"{first}0"))

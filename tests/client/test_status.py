@@ -64,7 +64,7 @@ async def test_a_question_whose_answer_is_lost_is_asked_once_more(
     assert len(questions) == asked
 
 
-async def test_status_is_what_the_gatekeeper_says(client: Client, bus: MemoryBus) -> None:
+async def test_status_is_what_the_gatekeeper_reports(client: Client, bus: MemoryBus) -> None:
     asked = await answer_with(bus, [OPEN])
     assert await client.status(RUN_ID) == OPEN
     assert asked == [RUN_ID]

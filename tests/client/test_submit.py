@@ -145,7 +145,7 @@ async def test_a_limit_is_waited_for_as_long_as_the_patience_lasts(client: Clien
     assert len({message.data for message in gatekeeper.received[1:]}) == 1, "the same document, with the same key"
 
 
-async def test_a_policy_that_says_no_keeps_its_places(client: Client, gatekeeper: ScriptedGatekeeper) -> None:
+async def test_a_policy_refusal_keeps_its_pointers(client: Client, gatekeeper: ScriptedGatekeeper) -> None:
     fault = ErrorFault(pointer="/repository/url", code="repository_not_allowed", message="not yours")
     gatekeeper.answer = Error(code="repository_not_allowed", message="no", faults=(fault,))
     with pytest.raises(DeniedError) as refused:

@@ -210,7 +210,7 @@ def test_the_job_asked_for_the_secrets_it_names_alone_and_the_account_is_its_own
     assert TOKEN not in cluster.do("config")
 
 
-def test_the_live_page_is_ready_and_tells_strangers_nothing(cluster: Cluster) -> None:
+def test_the_live_page_is_ready_and_reveals_nothing_to_strangers(cluster: Cluster) -> None:
     pod = f"{RELEASE}-console-0"
     asked = (("/readyz", "10.1.2.3:8790"), ("/", PAGE), ("/system", PAGE), ("/", "10.1.2.3:8790"))
     told = [cluster.do("exec", "-T", pod, "python", "-c", ASK, *words).strip() for words in asked]

@@ -56,7 +56,7 @@ def test_a_page_that_cannot_be_recorded_is_not_shown(make_console: MakeConsole, 
     assert (refused.status, run_id_of(1) in refused.text) == (503, False)
 
 
-def test_a_record_that_cannot_be_written_is_told_before_anything_is_served(tmp_path: Path) -> None:
+def test_an_unwritable_record_is_reported_before_anything_is_served(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for place in (tmp_path, tmp_path / "link", tmp_path / "missing" / "file"):
         with pytest.raises(ConfigurationError, match="cannot be written"):

@@ -62,14 +62,14 @@ def console(make_console: MakeConsole) -> ServedConsole:
     return made
 
 
-def test_what_an_agent_says_is_on_the_page_of_its_run_and_of_no_other(console: ServedConsole) -> None:
+def test_live_messages_appear_only_on_their_runs_page(console: ServedConsole) -> None:
     console.write(make_run(2, "open"))
     say(console, "reading src/a.py")
     assert 'data-heard="0"' not in page_with(console, "reading src/a.py")
     assert "reading src/a.py" not in ask(console, f"/runs/{run_id_of(2)}").text
 
 
-def test_an_open_page_is_told_what_it_has_not_and_nothing_twice(console: ServedConsole) -> None:
+def test_an_open_page_receives_each_update_once(console: ServedConsole) -> None:
     say(console, "one")
     page = page_with(console, "<span>one</span>")
     at = page.partition('data-at="')[2].partition('"')[0]
@@ -97,7 +97,7 @@ def test_no_word_of_an_agent_becomes_markup(console: ServedConsole) -> None:
     assert "\u202e" not in page
 
 
-def test_what_an_agent_says_just_now_takes_the_place_of_what_it_said_a_moment_ago(console: ServedConsole) -> None:
+def test_a_newer_live_message_replaces_the_older_one(console: ServedConsole) -> None:
     for number in range(3):
         say(console, f"part {number} ", event="text")
         say(console, f"{number} turns", event="usage")

@@ -97,7 +97,7 @@ async def test_over_two_hundred_interruptions_nothing_is_lost_and_nothing_double
     await bus.close()
 
 
-async def test_what_many_pages_are_told_is_worked_out_once_and_anew_with_each_step() -> None:
+async def test_updates_for_many_pages_are_rendered_once_per_step() -> None:
     bus = MemoryBus(MemoryServer())
     await ensure_topology(bus)
     whole = make_run(1)
@@ -127,7 +127,7 @@ async def test_what_many_pages_are_told_is_worked_out_once_and_anew_with_each_st
 
 
 @pytest.mark.parametrize("position", ["", "nonsense", "1-other:3", ":99"])
-async def test_a_position_of_another_ledger_says_resync_and_ends(position: str) -> None:
+async def test_a_position_of_another_ledger_sends_resync_and_ends(position: str) -> None:
     bus = MemoryBus(MemoryServer())
     await ensure_topology(bus)
     await write_run(bus, make_run(1))
@@ -138,7 +138,7 @@ async def test_a_position_of_another_ledger_says_resync_and_ends(position: str) 
     await bus.close()
 
 
-async def test_the_page_of_a_run_is_told_of_its_own_run_alone() -> None:
+async def test_the_page_of_a_run_receives_only_its_events() -> None:
     bus = MemoryBus(MemoryServer())
     await ensure_topology(bus)
     await write_run(bus, make_run(1, transitions=1))
@@ -165,7 +165,7 @@ def test_no_text_ends_an_event_or_begins_another(text: str) -> None:
     assert read(event) == ("update", "1-a:3", {"text": text})
 
 
-async def test_a_page_is_told_which_process_claims_a_task_though_the_ledger_stands_still() -> None:
+async def test_a_page_receives_task_claims_without_ledger_events() -> None:
     bus = MemoryBus(MemoryServer())
     await ensure_topology(bus)
     await write_run(bus, make_run(1, "open"))

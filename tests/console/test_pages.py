@@ -106,7 +106,7 @@ def hostile_run() -> HostileRun:
     return run
 
 
-def test_every_page_is_there_and_says_what_the_ledger_says(console: ServedConsole) -> None:
+def test_every_page_exists_and_shows_what_the_ledger_records(console: ServedConsole) -> None:
     console.write(make_run(1))
     console.write(make_run(2, "aborted"))
     board = ask(console, "/")
@@ -122,7 +122,7 @@ def test_every_page_is_there_and_says_what_the_ledger_says(console: ServedConsol
     assert "sha256:" in ask(console, "/policies").text
 
 
-def test_what_an_open_run_has_done_is_not_said_to_be_at_work(console: ServedConsole) -> None:
+def test_finished_work_is_not_shown_in_progress(console: ServedConsole) -> None:
     whole = make_run(1)
     reviewed = next(number for number, each in enumerate(whole, 1) if "review_received" in {e.event_type for e in each.events})
     console.write(make_run(1, transitions=reviewed))
@@ -143,7 +143,7 @@ def test_the_page_of_every_kind_of_run_is_drawn_with_crew_budgets_and_links(cons
     assert all(f'id="gate-{number}"' in page.text for number in range(1, len(judged) + 1))
 
 
-def test_a_repair_is_told_with_why_it_was_ordered_and_what_came_of_it(console: ServedConsole) -> None:
+def test_a_repair_is_shown_with_its_reason_and_outcome(console: ServedConsole) -> None:
     recorded = make_fixed()
     console.write(recorded.transitions)
     page = ask(console, f"/runs/{recorded.run.run_id}").text
@@ -153,7 +153,7 @@ def test_a_repair_is_told_with_why_it_was_ordered_and_what_came_of_it(console: S
     assert f'id="event-{item.packet.event}"' in page
 
 
-def test_a_time_to_come_is_told_as_one_and_is_past_when_it_has_come() -> None:
+def test_a_future_time_is_shown_as_such_until_it_passes() -> None:
     words = make_templates().from_string("{{ moment|until(now) }}")
     for moment, told in (("2026-01-02T05:00:00Z", "in 5 h"), ("2026-01-01T23:59:20.000Z", "40 s ago")):
         assert words.render(moment=moment, now=datetime(2026, 1, 2, tzinfo=UTC)) == told
@@ -165,7 +165,7 @@ def test_an_empty_board_teaches_the_next_command(console: ServedConsole) -> None
 
 
 @pytest.mark.parametrize("path", ["/runs/run-ffffffffffffffffffff", "/runs/..%2f..", "/runs/%3Cscript%3E", "/runs/a*b"])
-def test_what_is_no_run_is_told_so(console: ServedConsole, path: str) -> None:
+def test_an_id_that_is_no_run_is_reported(console: ServedConsole, path: str) -> None:
     answer = ask(console, path)
     assert answer.status == 404
     assert "<script>" not in answer.text
@@ -185,7 +185,7 @@ def test_no_word_of_a_run_becomes_markup(console: ServedConsole) -> None:
         assert not set("\x1b\u202e\x00") & set(page.text)
 
 
-def test_every_answer_says_that_nothing_from_elsewhere_is_run(console: ServedConsole) -> None:
+def test_every_answer_forbids_content_from_elsewhere(console: ServedConsole) -> None:
     for path in ("/", "/static/console.js", "/runs/none", "/nowhere"):
         answer = ask(console, path)
         assert {name: answer.headers.get(name.lower()) for name in _HEADERS} == _HEADERS
@@ -214,7 +214,7 @@ def test_nothing_can_be_sent_to_a_page(console: ServedConsole, method: str, path
     assert ask(console, path, method=method, form={"x": "y"}).status == 405
 
 
-def test_with_a_token_nothing_is_told_without_it(make_console: MakeConsole) -> None:
+def test_without_the_token_the_console_reveals_nothing(make_console: MakeConsole) -> None:
     console = make_console(TOKEN)
     console.write(make_run(1))
     for path in ("/", "/needs", "/policies", f"/runs/{run_id_of(1)}", f"/runs/{run_id_of(1)}/bundle.zip", "/events"):

@@ -28,7 +28,7 @@ QUORUM = ReviewQuorum(
 )
 
 
-def test_a_rule_is_told_in_words_with_paths_people_and_quorum() -> None:
+def test_a_rule_is_described_with_paths_people_and_quorum() -> None:
     rule = ApprovalRule(
         name="pipeline",
         reason="protected_class",
@@ -65,7 +65,7 @@ def deciding(tmp_path: Path, make_repository: MakeRepository) -> Iterator[Decidi
         yield deciding
 
 
-def test_the_policies_page_says_who_must_approve_what(deciding: DecidingConsole) -> None:
+def test_the_policies_page_names_the_required_approvers(deciding: DecidingConsole) -> None:
     page = ask(deciding.console, "/policies", headers=sign_in(deciding.console, TOKEN)).text
     text = " ".join(Markup(page).text.split())
     for words in ("Who must approve what", "A change is ready to land.", "ana, @release", "One approval", 'types: "land it"'):

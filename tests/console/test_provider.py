@@ -244,7 +244,7 @@ def test_an_answer_of_another_provider_or_of_none_lets_nobody_in(signing_in: Ser
     assert provider.redeemed == []
 
 
-def test_a_person_without_a_role_is_told_so_and_is_not_let_in(signing_in: ServedConsole, provider: IdentityProvider) -> None:
+def test_a_person_without_a_role_is_refused_with_the_reason(signing_in: ServedConsole, provider: IdentityProvider) -> None:
     for groups in ([], ["staff"], "gw-operators ", {"gw-operators": True}, [["gw-operators"]], None):
         provider.person = {"sub": "ben", "groups": groups}
         answer = sign_in(signing_in)
@@ -255,9 +255,7 @@ def test_a_person_without_a_role_is_told_so_and_is_not_let_in(signing_in: Served
     assert "Sign out (viewer)" in ask(signing_in, "/", headers=session_of(answer)).text
 
 
-def test_a_provider_that_is_another_or_tells_of_open_ways_is_not_gone_to(
-    signing_in: ServedConsole, provider: IdentityProvider
-) -> None:
+def test_a_foreign_or_unsafe_provider_description_is_refused(signing_in: ServedConsole, provider: IdentityProvider) -> None:
     descriptions = [
         changed(issuer="https://attacker.example"),
         changed(token_endpoint="http://attacker.example/token"),

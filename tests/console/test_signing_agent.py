@@ -159,7 +159,7 @@ def test_a_question_is_taken_back_when_its_page_goes(agent: ServedAgent) -> None
     assert send(agent, order(waiting()), BEARER | JSON)[0] == 200
 
 
-def test_what_is_shown_is_printable_and_ends_with_what_is_said() -> None:
+def test_the_signing_summary_is_printable_and_ends_with_the_decision() -> None:
     request = waiting(why=HOSTILE, user_request=HOSTILE)
     ordered = read_order(order(request, "reject", comment=HOSTILE), "ana", before(request))
     lines = signing_summary(ordered, "key")

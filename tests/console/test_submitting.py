@@ -100,7 +100,7 @@ class Publisher:
         yield Client(MemoryBus(self.console.system))
 
 
-def test_operators_alone_submit_what_the_form_says_and_see_its_run(tmp_path: Path) -> None:
+def test_only_operators_submit_the_form_and_see_its_run(tmp_path: Path) -> None:
     console = ServedConsole(tmp_path, tokens={TOKEN: "operator", VIEWER: "viewer"})
     publisher = Publisher(console)
     place = CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem")

@@ -59,7 +59,7 @@ def look() -> ClusterLook:
     )
 
 
-def test_what_others_wrote_about_repositories_and_agents_is_told_and_stays_text(console: ServedConsole) -> None:
+def test_foreign_text_about_repositories_and_agents_is_shown_as_text(console: ServedConsole) -> None:
     run = hostile_run()
     console.write(make_run(1))
     console.write(run.transitions)
@@ -92,7 +92,7 @@ def test_an_admission_as_the_worker_keeps_it_is_read_whole(tmp_path: Path) -> No
     assert set(whole) - known == {"version", "program_sha256", "entry_sha256"}
 
 
-def test_the_board_says_which_roles_are_missing_and_which_queues_stand_still(tmp_path: Path) -> None:
+def test_the_board_shows_missing_roles_and_stalled_queues(tmp_path: Path) -> None:
     looks: list[int] = []
 
     async def looked() -> ClusterLook:
@@ -116,7 +116,7 @@ def test_the_board_says_which_roles_are_missing_and_which_queues_stand_still(tmp
     console.close()
 
 
-def test_where_the_system_may_not_be_looked_at_the_board_says_who_may(tmp_path: Path) -> None:
+def test_without_permission_to_look_the_board_names_who_has_it(tmp_path: Path) -> None:
     async def refused() -> ClusterLook:
         raise ConfigurationError("an operator may look at it all", code="operator_needed")
 

@@ -98,7 +98,7 @@ def test_a_further_publisher_is_added_and_every_other_key_stays(api: ClusterApi,
     assert public in after["gw-nats"]["nats-1.conf"].decode()
 
 
-def test_without_the_right_to_create_it_says_so_and_ends_with_1(api: ClusterApi, tmp_path: Path) -> None:
+def test_a_refused_creation_is_reported_and_ends_with_1(api: ClusterApi, tmp_path: Path) -> None:
     api.refuse.add("POST")
     done = provision(api, tmp_path / "home")
     assert done.returncode == 1

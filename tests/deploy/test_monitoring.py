@@ -91,7 +91,7 @@ def test_counters_are_never_shown_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("rule", read_rules(), ids=lambda rule: rule["alert"])
-def test_every_alert_says_what_is_wrong_and_where_it_says_what_to_do(rule: dict[str, Any]) -> None:
+def test_every_alert_names_the_fault_and_where_to_read_on(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"Gatewright[A-Z]\w+", rule["alert"])
     assert rule["labels"] == {"severity": rule["labels"]["severity"]}
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}

@@ -47,9 +47,7 @@ def write(body: dict[str, Any]) -> Say:
     return Say("\n".join(files + asked))
 
 
-def test_what_a_person_says_to_a_models_question_is_what_the_next_round_goes_by(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_the_next_round_uses_a_persons_answer(tmp_path: Path, make_project: MakeProject) -> None:
     key, said, project = make_key(tmp_path), threading.Event(), make_project()
     policies = make_policies(tmp_path / "policies", key, RULE)
     stack = SendingStack(tmp_path / "home", policies)

@@ -86,7 +86,7 @@ def test_the_smallest_change_lands_and_the_bundle_holds_all(finished: dict[str, 
     assert verified.returncode == 0, verified.stdout
 
 
-def test_the_table_says_who_made_what_and_why_one_landed(finished: dict[str, Any], stack: Stack, tmp_path: Path) -> None:
+def test_the_table_names_each_maker_and_why_one_landed(finished: dict[str, Any], stack: Stack, tmp_path: Path) -> None:
     run_id = finished["result"]["run_id"]
     shown = stack.command("show", run_id).stdout
     table = [line.split() for line in shown.partition("candidates\n")[2].splitlines()[1:4]]

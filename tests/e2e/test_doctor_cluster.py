@@ -28,7 +28,7 @@ def test_a_queue_that_is_held_back_is_named(stack: Stack) -> None:
     assert "queue_paused" in {each["code"] for each in told["findings"]}
 
 
-def test_an_identity_that_is_no_operator_is_told_so(stack: Stack) -> None:
+def test_a_non_operator_identity_is_refused_with_the_reason(stack: Stack) -> None:
     seed = stack.home / "bus" / "publisher.nk"
     extra = {"GATEWRIGHT_NATS_URL": stack.state.url, "GATEWRIGHT_NATS_SEED": str(seed)}
     done = stack.command("doctor", "--cluster", "--json", extra=extra)

@@ -128,7 +128,7 @@ def test_commits_that_exist_are_judged_and_landed_as_one_by_their_author(stack: 
     assert result["retry_with"] == ["--allow", "README.md"]
 
 
-def test_a_patch_from_a_pipe_lands_and_what_is_not_committed_is_told(stack: Stack, make_project: MakeProject) -> None:
+def test_a_piped_patch_lands_and_uncommitted_files_are_reported(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     repository = Repository(project, project.parent / "home")
     (project / "src" / "a.py").write_text("edited = 1\n")

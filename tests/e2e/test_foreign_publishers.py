@@ -75,7 +75,7 @@ def test_node_publishes_a_contract_and_reads_the_verdict(
 
 
 @pytest.mark.long
-def test_node_is_told_every_fault_by_pointer(
+def test_a_node_publisher_receives_every_fault_with_its_pointer(
     stack: Stack, node_example: Path, make_project: MakeProject, tmp_path: Path
 ) -> None:
     contract = make_contract_file(make_project(), tmp_path / "contract.json")

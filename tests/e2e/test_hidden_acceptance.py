@@ -52,9 +52,7 @@ def test_a_change_made_for_the_visible_tests_alone_does_not_land(
     assert stack.command("verify", result["bundle"]).returncode == 0
 
 
-def test_the_next_round_is_told_that_a_hidden_check_failed_and_nothing_of_it(
-    stack: Stack, shop: Repository, tmp_path: Path
-) -> None:
+def test_the_next_round_learns_only_that_a_hidden_check_failed(stack: Stack, shop: Repository, tmp_path: Path) -> None:
     answers = ("--exec", "python tools/fake.py", "--exec", "python tools/honest.py")
     code, result = stack.run(shop.path, *hidden(tmp_path), *answers)
     assert (code, result["status"]) == (0, "SUCCESS"), result

@@ -29,9 +29,7 @@ class RememberingStack(Stack):
         return {**super().environment, "GATEWRIGHT_POLICIES": str(self.policies)}
 
 
-def test_a_run_is_told_of_those_before_it_also_by_a_gatekeeper_that_was_killed(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_a_run_remembers_earlier_runs_also_after_a_killed_gatekeeper(tmp_path: Path, make_project: MakeProject) -> None:
     stack = RememberingStack(tmp_path / "home", policies_with_memory(tmp_path, entries=2))
     project = make_project()
     words = ("--allow", "src", "--exec", EDIT, "--test")

@@ -62,9 +62,7 @@ def changed(stack: Stack, make_repository: MakeRepository, pack: str) -> tuple[i
     return code, result, repository.git("for-each-ref") != before
 
 
-def test_a_change_with_weak_tests_lands_with_its_survivors_said_and_one_that_is_taken_out_is_noticed(
-    asking: AskingStack, make_repository: MakeRepository
-) -> None:
+def test_a_weakly_tested_change_lands_with_its_survivors_reported(asking: AskingStack, make_repository: MakeRepository) -> None:
     code, result, landed = changed(asking, make_repository, "medium")
     assert (code, landed) == (0, True), result["failure"]
     report = Path(result["bundle"]) / "reports" / "test_report.json"

@@ -66,7 +66,7 @@ def test_so_does_that_of_an_aborted_run(stack: Stack, make_project: MakeProject)
     assert contents(Path(run.sealed.location)) == held
 
 
-def test_a_run_is_told_again_from_its_bundle(stack: Stack, make_project: MakeProject) -> None:
+def test_a_run_is_replayed_from_its_bundle(stack: Stack, make_project: MakeProject) -> None:
     _, result = stack.run(make_project(), "--allow", "src", "--exec", EDIT, "--test", CHECK)
     told = document(stack, "replay", result["bundle"])
     assert told["ok"]
@@ -110,9 +110,7 @@ def forget_baseline(project: Path, result: dict[str, Any]) -> None:
 
 
 @pytest.mark.long
-def test_a_run_whose_baseline_was_collected_is_done_again_from_a_mirror_or_says_what_is_missing(
-    own_stack: Stack, make_project: MakeProject
-) -> None:
+def test_a_collected_baseline_comes_from_a_mirror_or_is_reported(own_stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     _, result = own_stack.run(project, "--allow", "src", "--exec", EDIT, "--test", CHECK)
     forget_baseline(project, result)

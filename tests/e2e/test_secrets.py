@@ -75,7 +75,7 @@ def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(stack: Stack, make_pr
     ],
     ids=["patch", "reply"],
 )
-def test_an_input_with_a_secret_is_left_out_of_the_bundle_which_says_so_and_verifies(
+def test_a_bundle_that_omits_a_secret_input_verifies(
     stack: Stack, make_project: MakeProject, tmp_path: Path, option: str, given: str
 ) -> None:
     project = make_project()

@@ -316,7 +316,7 @@ def test_a_model_that_obeys_a_file_of_the_repository_widens_nothing(
     assert {("allowed_paths", ".github", ""), ("policy_pack", "high", "low")} <= told
 
 
-def test_a_reviewer_that_says_fail_lands_nothing(thinking: Stack, project: Path, provider: ScriptedProvider) -> None:
+def test_a_failing_review_lands_nothing(thinking: Stack, project: Path, provider: ScriptedProvider) -> None:
     finding = {"path": "src/a.py", "line": 2, "message": "the mark is wrong", "blocking": True}
     provider.scripts["review"] = answering(REVIEW | {"verdict": "FAIL", "findings": [finding]})
     words = ("--allow", "src", "--exec", "python tools/edit.py 0 {paths}", "--test", "python -m pytest -q")
@@ -326,7 +326,7 @@ def test_a_reviewer_that_says_fail_lands_nothing(thinking: Stack, project: Path,
 
 
 @pytest.mark.parametrize("role", series(["pm", "review"], "review"))
-def test_a_model_in_another_form_ends_the_run_with_what_it_said(
+def test_a_malformed_model_answer_ends_the_run_and_is_kept(
     role: str, thinking: Stack, project: Path, provider: ScriptedProvider
 ) -> None:
     provider.scripts[role] = answering("Looks good to me!")
@@ -336,9 +336,7 @@ def test_a_model_in_another_form_ends_the_run_with_what_it_said(
     assert (folder / "answer-3.txt").read_text() == "Looks good to me!"
 
 
-def test_a_model_that_refuses_the_key_is_said_with_what_to_do(
-    thinking: Stack, project: Path, provider: ScriptedProvider
-) -> None:
+def test_a_refused_key_is_reported_with_the_next_step(thinking: Stack, project: Path, provider: ScriptedProvider) -> None:
     provider.scripts["pm"] = [Fail(401)]
     finished = thinking.command("run", SENTENCE, cwd=project)
     assert finished.returncode == 3
@@ -346,7 +344,7 @@ def test_a_model_that_refuses_the_key_is_said_with_what_to_do(
     assert "store a valid key" in finished.stdout
 
 
-def test_without_a_key_three_lines_say_what_to_do(thinking: ThinkingStack, project: Path) -> None:
+def test_without_a_key_three_lines_explain_the_next_step(thinking: ThinkingStack, project: Path) -> None:
     finished = thinking.command("run", SENTENCE, cwd=project, extra={"SCRIPTED_KEY": ""})
     assert finished.returncode == 2
     lines = [line.strip() for line in finished.stderr.splitlines()]

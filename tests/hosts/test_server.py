@@ -168,7 +168,7 @@ async def test_a_missing_or_wrong_argument_is_named_in_plain_words(
     assert "pydantic" not in json.dumps(refused)
 
 
-async def test_without_a_system_a_host_is_told_what_to_do(access: HostAccess) -> None:
+async def test_without_a_system_a_host_receives_the_next_step(access: HostAccess) -> None:
     refused = await called(access, "list_runs")
     assert refused["error"]["code"] == "no_stack"
     assert "gatewright up" in refused["error"]["advice"]
@@ -182,7 +182,7 @@ async def test_a_change_is_made_in_one_way(access: HostAccess) -> None:
     assert (await called(nowhere, "submit_run", **order))["error"]["code"] == "invalid_input"
 
 
-async def test_what_a_request_would_meet_is_said_before_anything_begins(access: HostAccess) -> None:
+async def test_explain_policy_reports_violations_before_anything_starts(access: HostAccess) -> None:
     document = {
         "request": "x",
         "repository": {"url": str(access.repository)},
@@ -207,7 +207,7 @@ async def test_prompts_and_resources_are_there_and_a_strange_address_is_refused(
                 await client.read_resource(address)
 
 
-def test_an_answer_is_bounded_and_says_where_to_go_on() -> None:
+def test_an_answer_is_bounded_and_names_the_next_line() -> None:
     assert excerpt("a\nb\nc", 2, 1) == {"first_line": 2, "total_lines": 3, "text": "b", "next_line": 3, "cut": False}
     assert excerpt("a", 9, 1)["text"] == ""
     long = excerpt("\n".join(["x" * 1000] * 100), 1, 100)

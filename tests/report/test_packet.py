@@ -71,13 +71,13 @@ def test_failed_run_claims_nothing(seal: SealRun, make_packet: MakePacket) -> No
     assert "no reviewer has voted" in text
 
 
-def test_altered_bundle_is_told_first(seal: SealRun, make_packet: MakePacket) -> None:
+def test_altered_bundle_is_reported_first(seal: SealRun, make_packet: MakePacket) -> None:
     bundle = seal(make_success())
     (bundle / "added").write_text("x")
     assert make_packet(bundle).startswith("> **NOT VERIFIED** (`file_unlisted`).")
 
 
-def test_folder_that_tells_no_run_says_so(tmp_path: Path, make_packet: MakePacket) -> None:
+def test_folder_without_a_readable_run_is_reported(tmp_path: Path, make_packet: MakePacket) -> None:
     assert "This bundle does not contain a readable run: there are no events." in make_packet(tmp_path)
 
 

@@ -123,7 +123,7 @@ def test_binary_change_is_noted_and_not_shown(
     assert "LcmZQzU" not in page.text
 
 
-def test_output_of_50_mb_is_shown_in_part_and_said_to_be(
+def test_output_of_50_mb_is_truncated_with_a_note(
     make_hostile_run: Callable[..., HostileRun], seal: SealRun, make_page: MakePage
 ) -> None:
     data = make_page(seal(make_hostile_run(b"first line\n" + b"<b>x</b>\x1b[0m" * 4_200_000 + b"\nlast line\n")))
@@ -135,7 +135,7 @@ def test_output_of_50_mb_is_shown_in_part_and_said_to_be(
     assert "left out here; the whole is in ci/" in page.text
 
 
-def test_altered_bundle_is_told_loudly_and_its_success_is_a_claim(seal: SealRun, make_page: MakePage) -> None:
+def test_altered_bundle_is_marked_and_its_success_only_claimed(seal: SealRun, make_page: MakePage) -> None:
     bundle = seal(make_success())
     altered = bundle / "patch.diff"
     altered.chmod(0o644)
@@ -152,9 +152,7 @@ def test_altered_bundle_is_told_loudly_and_its_success_is_a_claim(seal: SealRun,
     ("breaking", "words"),
     [("manifest.json", "Incomplete"), ("events.jsonl", "Incomplete"), ("contract.json", "Incomplete")],
 )
-def test_bundle_that_lacks_a_file_still_has_a_page_that_says_so(
-    seal: SealRun, make_page: MakePage, breaking: str, words: str
-) -> None:
+def test_bundle_without_a_file_has_a_page_with_a_note(seal: SealRun, make_page: MakePage, breaking: str, words: str) -> None:
     bundle = seal(make_success())
     (bundle / breaking).unlink()
     assert words in read(make_page(bundle)).text
@@ -164,7 +162,7 @@ def test_bundle_that_lacks_a_file_still_has_a_page_that_says_so(
     ("damage", "every"),
     [*lengths(("flip", 4), ("flip", 1)), *series([(kind, 1) for kind in ("gone", "cut", "empty")])],
 )
-def test_page_of_a_damaged_bundle_is_always_made_and_always_says_so(
+def test_page_of_a_damaged_bundle_is_always_made_and_marked(
     seal: SealRun, make_page: MakePage, damage: str, every: int
 ) -> None:
     bundle = seal(make_success())
@@ -197,7 +195,7 @@ def test_folder_of_rubbish_still_has_a_page(tmp_path: Path, make_page: MakePage)
     assert set(page.tags) <= ALLOWED_TAGS
 
 
-def test_open_run_is_told_as_far_as_it_goes(tmp_path: Path, make_page: MakePage) -> None:
+def test_open_run_is_shown_as_far_as_it_goes(tmp_path: Path, make_page: MakePage) -> None:
     run = RecordedRun()
     run.accept()
     run.plan()
@@ -208,7 +206,7 @@ def test_open_run_is_told_as_far_as_it_goes(tmp_path: Path, make_page: MakePage)
     assert "plan.w01" in page.text
 
 
-def test_what_is_beyond_the_limits_is_said_to_be_left_out(seal: SealRun, make_page: MakePage) -> None:
+def test_content_beyond_the_limits_is_marked_as_omitted(seal: SealRun, make_page: MakePage) -> None:
     bundle = seal(make_success())
     page = read(make_page(bundle, PageLimits(patch=20, rows=2, links=0)))
     assert "more verdicts are not shown" in page.text

@@ -66,5 +66,5 @@ def test_very_long_lines_are_left_plain() -> None:
     ("path", "language"),
     [(b"a/b.py", "python"), (b"Makefile", "make"), (b"x.PY", "python"), (b"py", ""), (b"\xff.\xff", ""), (b"a.unknown", "")],
 )
-def test_language_is_told_by_the_name_alone(path: bytes, language: str) -> None:
+def test_language_is_chosen_by_the_name_alone(path: bytes, language: str) -> None:
     assert language_of(path) == language

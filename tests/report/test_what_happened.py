@@ -36,7 +36,7 @@ def words(page: bytes, section: str = "") -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
-def test_page_says_how_the_change_was_made_and_by_which_worker(seal: SealRun, make_page: MakePage) -> None:
+def test_page_shows_how_the_change_was_made_and_its_worker(seal: SealRun, make_page: MakePage) -> None:
     told = words(make_page(seal(make_fixed())), "work")
     assert "recorded reply of a model" in told
     assert "plan.w01 reply.a1 " in told
@@ -60,7 +60,7 @@ def test_page_shows_the_command_with_the_paths_of_the_shard(seal: SealRun, make_
     ("make", "advice"),
     [(make_failed, "restrict the change to the allowed paths"), (make_aborted, "run it again if you still need the change")],
 )
-def test_refused_run_says_that_nothing_landed_and_what_to_do(
+def test_refused_run_shows_that_nothing_landed_and_the_next_step(
     seal: SealRun, make_page: MakePage, make: Callable[[], RecordedRun], advice: str
 ) -> None:
     told = words(make_page(seal(make())))
@@ -68,7 +68,7 @@ def test_refused_run_says_that_nothing_landed_and_what_to_do(
     assert advice in told
 
 
-def test_run_that_landed_says_nothing_of_the_kind(seal: SealRun, make_page: MakePage) -> None:
+def test_landed_run_shows_no_refusal(seal: SealRun, make_page: MakePage) -> None:
     assert "Nothing landed" not in words(make_page(seal(make_success())))
 
 
@@ -122,5 +122,5 @@ def test_list_of_names_is_read_as_git_quotes_it() -> None:
     assert listed_paths(b'src/a.py\n"src/na\\303\\257ve \\"q\\".py"\ncut') == (b"src/a.py", 'src/na\u00efve "q".py'.encode())
 
 
-def test_page_says_whose_key_signed(seal: SealRun, make_page: MakePage) -> None:
+def test_page_shows_whose_key_signed(seal: SealRun, make_page: MakePage) -> None:
     assert "(this host's own)." in words(make_page(seal(make_success()), whose="this host's own"))

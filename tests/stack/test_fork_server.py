@@ -87,9 +87,7 @@ async def test_program_that_cannot_be_imported_fails_in_its_own_process_and_log(
 @pytest.mark.parametrize(
     ("leaving", "code"), [("sys.exit()", 0), ("sys.exit('why')", 1), ("raise KeyError('why')", 1), ("", 0)]
 )
-async def test_forked_process_ends_as_it_says_and_does_what_was_promised_for_its_end(
-    leaving: str, code: int, tmp_path: Path
-) -> None:
+async def test_forked_process_keeps_its_exit_code_and_exit_handlers(leaving: str, code: int, tmp_path: Path) -> None:
     program = f"import atexit, sys\natexit.register(lambda: print('kept'))\nprint('said', end=' ')\n{leaving}\n"
     environment = make_package(tmp_path, program)
     fork_server = await ForkServer.open(["roles.worker"], environment, tmp_path / "logs" / "fork-server.log")

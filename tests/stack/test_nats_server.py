@@ -94,7 +94,7 @@ async def test_a_server_comes_back_on_its_port_with_its_identities(tmp_path: Pat
         await (await JetStreamBus.connect(again.address("worker"), name="worker")).close()
 
 
-async def test_a_port_that_is_taken_is_told_with_the_words_of_the_server(tmp_path: Path) -> None:
+async def test_an_occupied_port_is_reported_with_the_servers_message(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -102,7 +102,7 @@ async def test_a_port_that_is_taken_is_told_with_the_words_of_the_server(tmp_pat
             await NatsServer.start(tmp_path, port=taken.getsockname()[1])
 
 
-async def test_a_binary_that_is_none_is_told(tmp_path: Path) -> None:
+async def test_a_fake_binary_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="cannot be started"):
         await NatsServer.start(tmp_path, binary=tmp_path / "missing")
 

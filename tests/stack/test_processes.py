@@ -109,7 +109,7 @@ def test_child_that_is_born_after_its_parents_death_does_not_live() -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_identity_tells_a_process_from_a_zombie_and_from_nobody() -> None:
+def test_identity_distinguishes_a_process_from_a_zombie() -> None:
     process = subprocess.Popen([sys.executable, "-S", "-c", "pass"])
     assert wait_until(lambda: identity(process.pid) is None), "a zombie is nobody"
     process.wait()

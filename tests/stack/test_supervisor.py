@@ -117,7 +117,7 @@ print(int(signal.sigwait(ASKED)))
 
 
 @pytest.mark.parametrize(("idle", "number"), [(False, signal.SIGTERM), (True, signal.SIGINT)])
-async def test_roles_are_told_to_leave_at_once_where_nothing_is_under_way(
+async def test_idle_roles_are_stopped_immediately(
     make_stack: MakeStack, tmp_path: Path, *, idle: bool, number: signal.Signals
 ) -> None:
     supervisor = make_stack(LISTENER, grace=10.0)
@@ -160,7 +160,7 @@ async def test_a_fork_server_that_was_opened_ahead_and_is_not_needed_is_ended_at
     assert ahead.take() is None
 
 
-async def test_a_stack_that_was_begun_does_not_wait_for_its_roles_and_tells_what_goes_wrong_with_them(
+async def test_a_stack_reports_role_failures_without_waiting_for_roles(
     make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supervisor, missing = make_stack(), asyncio.Event()

@@ -102,7 +102,7 @@ async def test_no_word_of_a_run_is_markup_or_leads_the_terminal(terminal: Termin
 
 
 @pytest.mark.long
-async def test_a_request_is_approved_with_the_phrase_that_is_typed_and_a_refusal_is_told(terminal: TerminalBoard) -> None:
+async def test_the_typed_phrase_approves_and_a_refusal_is_shown(terminal: TerminalBoard) -> None:
     request, brought = hostile_request(), list[tuple[str, str]]()
 
     async def approve(request_id: str, phrase: str, with_terminal: WithTerminal) -> str:

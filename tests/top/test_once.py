@@ -45,7 +45,7 @@ def test_the_board_as_text_has_every_list_and_whole_run_ids() -> None:
     assert "worker-default-normal  3        1        2 min   0       3 h more" in text
 
 
-def test_the_board_as_a_document_says_what_an_identity_may_not_see() -> None:
+def test_the_board_document_names_what_an_identity_cannot_see() -> None:
     board = make_board()
     seen = msgspec.json.decode(msgspec.json.encode(board_document(board, (), around(), BoardFilter(text=run_id_of(2)))))
     assert ([run["run_id"] for run in seen["runs"]], seen["counts"]["running"]) == ([run_id_of(2)], 1)

@@ -52,7 +52,7 @@ def test_portions_and_repetitions_change_nothing(seed: int) -> None:
     assert (board.sequence, dict(board.unreadable)) == (at_once.sequence, {})
 
 
-def test_a_line_says_what_the_fold_says() -> None:
+def test_a_line_matches_the_fold() -> None:
     transitions = make_run(1)
     board = advance_board(Board(), interleaved([transitions]))
     run, row = fold(transitions), board.rows[run_id_of(1)]
@@ -76,7 +76,7 @@ def test_who_has_what_since_when() -> None:
     assert all((task.role, task.since) == ("worker", row.last_at) for task in row.in_hand)
 
 
-def test_a_run_that_waits_for_paths_says_whose() -> None:
+def test_a_run_that_waits_for_paths_names_their_holder() -> None:
     simulated = SimulatedRun(Script(lock_refusals=1))
     seen = set()
     while simulated.under_way and "locks" not in seen:
@@ -89,7 +89,7 @@ def test_a_run_that_waits_for_paths_says_whose() -> None:
     assert row.waiting_since == row.last_at
 
 
-def test_a_history_with_a_gap_is_told_and_stands_in_no_others_way() -> None:
+def test_a_history_gap_is_reported_and_blocks_no_other() -> None:
     broken = make_run(1)[1:]
     board = advance_board(Board(), interleaved([broken, make_run(2)]))
     assert set(board.rows) == {run_id_of(2)}
@@ -151,7 +151,7 @@ def test_lines_are_filtered_by_the_class_that_their_tasks_wait_in() -> None:
     assert choices_of(board)["priority"] == ["high", "normal"]
 
 
-def test_what_needs_a_person_is_told_longest_waiting_first() -> None:
+def test_needs_of_people_are_listed_longest_waiting_first() -> None:
     board = advance_board(Board(), interleaved([make_run(1, "open")]))
     letter = DeadLetter(7, "worker", "gw.task.worker.default.normal", "x", "y", 6, 0, 0.0, False, Message("s", b""))
     settled = replace(letter, sequence=8, decision=DeadLetterDecision("dropped", "seen", 1.0))
@@ -176,7 +176,7 @@ def test_texts_of_a_line_are_bounded() -> None:
     assert len(row.message) == MOST_WORDS
 
 
-def test_one_run_in_detail_says_why_it_failed_and_what_to_do() -> None:
+def test_a_failed_run_shows_why_and_the_next_step() -> None:
     records = [record for transition in make_run(1, "aborted") for record in transition.events]
     detail = detail_of(records, NOW)
     assert detail is not None

@@ -49,7 +49,7 @@ def test_who_refused_is_seen_and_who_came_no_more_to_it_has_been_left() -> None:
     assert found["Integrator"] == "left"
 
 
-def test_an_advisory_lane_is_never_required_and_the_work_of_a_repair_says_its_round() -> None:
+def test_advisory_lanes_are_optional_and_repair_work_shows_its_round() -> None:
     found = lanes(make_fixed())
     assert not found["Advisers"].required
     assert "round 2" in found["Builder"].words
@@ -62,7 +62,7 @@ def test_a_run_that_begins_waits_for_all_of_its_crew() -> None:
     assert {found[name] for name in ("Planner", "Builder", "Verifier", "Integrator")} == {"waiting"}
 
 
-def test_a_bar_tells_what_was_used_and_is_never_longer_than_full() -> None:
+def test_a_bar_shows_usage_and_is_never_longer_than_full() -> None:
     run = make_success().run
     assert run.contract is not None
     tight = replace(run.contract, budget=Budget(wall_sec=0.001, tokens=1_000_000))

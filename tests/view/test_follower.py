@@ -72,7 +72,7 @@ async def test_a_message_that_is_no_entry_is_passed_over(bus: MemoryBus) -> None
     assert follower.board.sequence == len(make_run(1)) + 1
 
 
-async def test_a_damaged_history_is_told_and_others_go_on(bus: MemoryBus) -> None:
+async def test_a_damaged_history_is_reported_and_others_continue(bus: MemoryBus) -> None:
     await write_run(bus, make_run(1)[:2])
     await bus.publish(run_subject(run_id_of(1)), b"{}", schema="transition.v1", message_id="damaged")
     await write_run(bus, make_run(2))

@@ -13,7 +13,7 @@ def board_of_three() -> Board:
     return advance_board(Board(), interleaved(runs))
 
 
-def test_a_repository_is_told_by_how_its_runs_ended() -> None:
+def test_a_repository_counts_how_its_runs_ended() -> None:
     board = board_of_three()
     (account,) = repository_accounts(board)
     assert (account.open, account.landed, account.failed) == (1, 1, 1)

@@ -61,7 +61,7 @@ def test_a_line_that_no_longer_fits_is_taken_away() -> None:
     assert set(told.gone) == {run_id_of(1), run_id_of(2), run_id_of(3)}
 
 
-def test_a_page_that_has_seen_all_is_told_nothing() -> None:
+def test_an_up_to_date_page_receives_nothing() -> None:
     board = board_at(len(ENTRIES))
     assert changes_since(board, ORIGIN, board.sequence, BoardFilter()) == BoardChanges(board.sequence, (), ())
 

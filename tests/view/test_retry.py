@@ -270,7 +270,7 @@ def test_an_odd_request_comes_back_as_it_was_given(request_text: str) -> None:
     assert not request_text.startswith("-") or read[-2:] == ["--", request_text]
 
 
-def test_without_the_command_the_options_alone_are_told() -> None:
+def test_without_the_command_only_the_options_are_shown() -> None:
     words = closing_words(refused(refusal(protected("tests/test_x.py"))))
     assert "To allow it: the same command and --allow-tests tests/test_x.py" in words
 

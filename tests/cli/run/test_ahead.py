@@ -56,7 +56,7 @@ async def test_nothing_is_begun_beside_a_stack_that_runs(home: Path, monkeypatch
         assert begun.take() is None
 
 
-async def test_what_cannot_be_begun_is_told_where_it_is_needed(home: Path) -> None:
+async def test_a_fork_server_that_cannot_start_is_left_out(home: Path) -> None:
     shutil.rmtree(home / "logs", ignore_errors=True)
     (home / "logs").write_text("in the way")
     async with fork_server_ahead() as begun:

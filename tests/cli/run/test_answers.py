@@ -109,7 +109,7 @@ def test_a_branch_that_is_not_there_or_adds_nothing_is_bad_input(agents_work: Pa
     assert refused.value.reason == "invalid_input"
 
 
-def test_a_branch_that_one_stands_on_says_what_to_do(agents_work: Path) -> None:
+def test_a_checked_out_branch_is_refused_with_the_next_step(agents_work: Path) -> None:
     git(agents_work, "switch", "-q", "agents/fix")
     with pytest.raises(MalformedError) as refused:
         prepare(options(agents_work, head="agents/fix"), agents_work)

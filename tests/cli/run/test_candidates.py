@@ -96,7 +96,7 @@ def test_candidates_that_cannot_be_made_are_refused_with_the_option_named(
     assert all("--candidates" in fault.message or "--head" in fault.message for fault in faults)
 
 
-def test_names_say_who_makes_the_change_and_a_number_does_not(make_repository: MakeRepository) -> None:
+def test_names_choose_the_executors_and_a_number_does_not(make_repository: MakeRepository) -> None:
     place = make_repository("r")
     assert not leaves_open(options(place, candidates="codex,claude"))
     assert leaves_open(options(place, candidates="3"))

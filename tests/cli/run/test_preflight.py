@@ -27,7 +27,7 @@ def git(repository: Path, *words: str) -> None:
     subprocess.run(("git", "-c", "user.name=t", "-c", "user.email=t@localhost", *words), cwd=repository, check=True)
 
 
-def test_a_program_that_is_in_no_env_is_said_before_anything_is_started(
+def test_a_program_missing_from_the_env_is_reported_first(
     gatewright: Command, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     prefix = make_prefix(tmp_path / "env with ü", "ruff")
@@ -41,9 +41,7 @@ def test_a_program_that_is_in_no_env_is_said_before_anything_is_started(
     assert not [*tmp_path.rglob(".gatewright"), *tmp_path.rglob(".git/gatewright")], "nothing is made for input that is refused"
 
 
-def test_without_an_env_it_is_said_that_none_was_given_and_where_the_callers_own_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_env_is_reported_with_the_callers_own_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = make_prefix(tmp_path / "venv", "only-here")
     monkeypatch.setenv("PATH", f"{prefix / 'bin'}:/usr/bin:/bin")
     (fault,) = missing_programs((), ("only-here --check",), None)
@@ -75,7 +73,7 @@ def test_a_program_that_may_not_be_executed_is_not_found(tmp_path: Path) -> None
     assert "was not found" in (not_found("tool", prefix) or "")
 
 
-def test_a_host_without_a_sandbox_says_so_before_anything_is_started(
+def test_a_missing_sandbox_is_reported_before_the_start(
     gatewright: Command, make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gatewright.sandbox.binary import find_bwrap
@@ -99,7 +97,7 @@ def test_a_host_without_a_sandbox_says_so_before_anything_is_started(
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/a..b", "x.lock", "refs/replace/x"])
-def test_a_malformed_target_is_said_before_anything_is_started(
+def test_a_malformed_target_is_reported_before_the_start(
     gatewright: Command, make_repository: MakeRepository, ref: str
 ) -> None:
     words = ("--exec", "true", "--land", "target", f"--target-ref={ref}")

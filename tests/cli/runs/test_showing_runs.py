@@ -71,7 +71,7 @@ def shown_events(events: Iterable[OrchestratorEvent], capsys: pytest.CaptureFixt
     return capsys.readouterr().out
 
 
-def test_plain_timeline_tells_states_roles_verdicts_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_timeline_shows_states_roles_verdicts_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(Script(shards=2), capsys, verbose=True)
     for words in ("S0 intake", "S1 plan", "S2 execute", "S3 review", "S4 test", "S6 done", "techlead: 2 shards", "✔ diff gate"):
         assert words in out
@@ -95,7 +95,7 @@ def test_a_run_that_lands_has_one_line_for_each_stage_that_matters(capsys: pytes
     assert sum(line.startswith("Next:") for line in lines) == 1
 
 
-def test_failed_run_tells_the_gate_the_reason_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_run_shows_gate_reason_and_next_step(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(Script(refused_shard=1), capsys)
     assert out.count("✘") == 1, "a refusal is shown once"
     assert "✘ scope  " in out
@@ -104,7 +104,7 @@ def test_failed_run_tells_the_gate_the_reason_and_what_to_do(capsys: pytest.Capt
     assert f"Evidence: gatewright show {RUN_ID}" in out
 
 
-def test_round_of_the_fix_loop_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_round_of_the_fix_loop_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(Script(retries=1, tests_fail_until=1), capsys)
     assert out.index("✘ tests") < out.index("! fix       attempt 2 starts: tests_failed") < out.index("✔ tests")
     assert "Landed in" in out
@@ -299,7 +299,7 @@ def view_at_work() -> RunView:
     return view
 
 
-def test_the_live_display_draws_what_an_agent_says_and_uses_just_now() -> None:
+def test_the_live_display_shows_an_agents_current_messages_and_usage() -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=False, width=60, highlight=False, markup=False)
     display, view = LiveDisplay(console), view_at_work()
@@ -318,7 +318,7 @@ def test_the_live_display_draws_what_an_agent_says_and_uses_just_now() -> None:
     assert max(map(len, drawn.splitlines())) <= 60
 
 
-def test_lines_of_a_log_leave_out_what_an_agent_says_just_now(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_leave_out_an_agents_live_messages(capsys: pytest.CaptureFixture[str]) -> None:
     display, view = PlainDisplay(verbose=True), view_at_work()
     display.activity(view, said_by_an_agent(view, "text", "half a mess"))
     display.activity(view, said_by_an_agent(view, "usage", "1 tokens"))
@@ -366,7 +366,7 @@ def test_everything_that_people_are_shown_of_a_run_is_printable() -> None:
         assert line.isprintable() or not line, line
 
 
-def test_show_names_the_agent_that_was_asked_and_what_its_worker_says_of_it() -> None:
+def test_show_names_the_agent_and_its_workers_report() -> None:
     view = view_after(Script())
     task = view.run.workers()[0]
     assert task.contract is not None
@@ -446,7 +446,7 @@ def view_of_world(world: BudgetedRun) -> RunView:
     return view
 
 
-def test_show_tells_what_was_used_of_the_budget() -> None:
+def test_show_reports_the_used_part_of_the_budget() -> None:
     world = budgeted()
     assert "  used       30 of 100 s; 0 of 2,000 tokens" in run_story(
         view_of_world(world), NOW + timedelta(seconds=30), verbose=True
@@ -458,11 +458,11 @@ def test_show_tells_what_was_used_of_the_budget() -> None:
     assert (entry.tokens.used, entry.tokens.limit, entry.cost_usd.used, entry.cost_usd.limit) == (1200, 2000, 0.25, None)
 
 
-def test_show_says_nothing_of_a_budget_where_there_is_none() -> None:
+def test_show_leaves_out_the_budget_where_there_is_none() -> None:
     assert not any(line.startswith("  used ") for line in run_story(view_after(Script()), verbose=True))
 
 
-def test_the_budget_that_ended_a_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_budget_that_ended_a_run_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     name = f"{RUN_ID}.plan.w01"
     world = budgeted(**{name: "budget_exceeded: 1,200 of 1,000 tokens used"})
     world.deliver_until("FAILED")

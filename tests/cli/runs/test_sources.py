@@ -106,7 +106,7 @@ async def test_an_open_run_behind_pages_of_newer_ones_is_found() -> None:
     assert [run.run_id for run in (await LedgerSource(Client(bus)).open_runs()).runs] == [RUN_ID]
 
 
-async def test_lists_for_programs_and_the_board_tell_the_same_of_tasks_in_hand() -> None:
+async def test_program_lists_and_the_board_agree_on_claimed_tasks() -> None:
     bus = MemoryBus(MemoryServer())
     await ensure_topology(bus)
     world = BudgetedRun(Script(), budget=Budget(wall_sec=100))

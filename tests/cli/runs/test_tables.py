@@ -43,7 +43,7 @@ def test_a_pipe_gets_whole_ids_states_and_times() -> None:
     assert [line.split()[0] for line in lines[1:]] == list(IDS)
 
 
-def test_short_ids_are_told_apart() -> None:
+def test_short_ids_stay_distinct() -> None:
     assert short_ids(IDS) == [run_id[:13] for run_id in IDS]
     assert short_ids(IDS[1:]) == [run_id[:12] for run_id in IDS[1:]]
 
