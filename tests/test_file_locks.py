@@ -32,7 +32,7 @@ def test_shared_locks_of_a_folder_keep_only_exclusive_ones_out(tmp_path: Path) -
     os.close(lock_folder(tmp_path))
 
 
-def test_a_lock_is_waited_for_as_long_as_it_is_said(tmp_path: Path) -> None:
+def test_a_lock_waits_as_long_as_its_limit(tmp_path: Path) -> None:
     held = lock_file(tmp_path / "lock")
     begun = time.monotonic()
     with pytest.raises(BlockingIOError):

@@ -8,7 +8,7 @@ from gatewright.pause import pause_unless
 from tests.waiting import PATIENCE
 
 
-async def test_a_pause_ends_when_the_process_is_told_to_leave() -> None:
+async def test_a_pause_ends_when_the_process_is_asked_to_leave() -> None:
     stop = asyncio.Event()
     pausing = asyncio.create_task(pause_unless(stop, 3600))
     await asyncio.sleep(0)

@@ -55,7 +55,7 @@ def test_no_code_is_put_together_of_pieces_but_those_that_jetstream_numbers() ->
     assert composed_codes() == {"f'jetstream_{number}'"}
 
 
-def test_what_the_operating_system_says_is_in_the_table() -> None:
+def test_every_operating_system_error_is_in_the_table() -> None:
     assert {REASONS[code].family for code in HOST_CODES.values()} == {"infrastructure"}
 
 
@@ -106,7 +106,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_page_of_the_documentation_is_what_the_table_says() -> None:
+def test_the_documentation_page_matches_the_table() -> None:
     assert (DOCS / "reasons.md").read_text("utf-8") == reference(), "python -m gatewright.reasons > docs/reasons.md"
 
 
@@ -135,7 +135,7 @@ OFFERED = {
 
 
 @pytest.mark.parametrize("code", REASONS)
-def test_every_code_says_what_a_retry_line_may_add(code: str) -> None:
+def test_every_code_lists_what_a_retry_line_may_add(code: str) -> None:
     assert {str(offer) for offer in REASONS[code].retry} == OFFERED.get(code, set())
 
 

@@ -165,7 +165,7 @@ async def test_the_streams_are_read_in_the_order_in_which_messages_were_stored(d
     assert min(times) > 0
 
 
-def test_which_partition_a_run_lies_in_is_what_the_servers_partition_says() -> None:
+def test_the_partition_of_a_run_matches_the_servers_partition() -> None:
     # FNV-1a of 32 bits of the published test vectors, modulo the number.
     for text, digest in (("", 0x811C9DC5), ("a", 0xE40C292C), ("foobar", 0xBF9CF968)):
         for partitions in (1, 2, 3, 4, 64):

@@ -44,7 +44,7 @@ async def forge(bus: Bus, role: str, subject: str) -> int:
     return (await DeadLetters(bus).all())[-1].sequence
 
 
-async def test_a_letter_tells_all_about_the_message(bus: Bus) -> None:
+async def test_a_dead_letter_describes_its_message_completely(bus: Bus) -> None:
     sequence = await bury(bus)
     (letter,) = await DeadLetters(bus).all()
     assert (letter.sequence, letter.role, letter.subject) == (sequence, "worker", TASKS.subject)
@@ -124,7 +124,7 @@ async def test_a_requeue_that_was_broken_off_is_finished_by_the_next(bus: Bus) -
 @pytest.mark.parametrize(
     "subject", ["gw.result.reviewer", "gw.intake.abort", "gw.run.run-1", "gw.dead.worker", "gw.task.pm.a.b", "-"]
 )
-async def test_a_role_cannot_have_an_operator_say_what_it_may_not_say(bus: Bus, subject: str) -> None:
+async def test_a_role_cannot_send_a_forbidden_message_through_an_operator(bus: Bus, subject: str) -> None:
     sequence = await forge(bus, "worker", subject)
     with pytest.raises(DeniedError) as refused:
         await DeadLetters(bus).requeue(sequence)

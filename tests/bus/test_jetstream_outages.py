@@ -54,7 +54,7 @@ async def test_a_publish_waits_for_a_server_that_is_away(tmp_path: Path) -> None
         await bus.close()
 
 
-async def test_a_server_that_takes_connections_and_says_nothing_is_left_no_socket_of_ours(tmp_path: Path) -> None:
+async def test_a_silent_server_holds_no_socket_of_ours(tmp_path: Path) -> None:
     """One that is stopped, or whose host is: each attempt fails after its connection was made."""
     server = await OpenServer.open(tmp_path)
     bus = await JetStreamBus.connect(server.url, name="worker")

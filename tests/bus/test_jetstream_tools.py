@@ -66,7 +66,7 @@ async def test_an_artifact_of_a_size_that_cannot_be_is_not_read(
     assert caught.value.reason == "artifact_damaged"
 
 
-async def test_what_a_sibling_with_the_same_credential_has_spoilt_is_said(
+async def test_damage_by_a_sibling_with_the_same_credential_is_reported(
     bus: JetStreamBus, nats_server: OpenServer, connect_raw: Raw
 ) -> None:
     uri = uri_of(b"bytes")

@@ -40,7 +40,7 @@ async def ask_a_stuck_service(
     return gatekeeper, publisher, asking
 
 
-async def test_who_waits_for_a_turn_is_told_when_the_service_is_stopped(bare_server: OpenServer) -> None:
+async def test_waiting_requests_receive_a_refusal_when_the_service_stops(bare_server: OpenServer) -> None:
     number = services.CONCURRENT_REQUESTS + 16
     gatekeeper, publisher, asking = await ask_a_stuck_service(bare_server, number)
     await gatekeeper.close()

@@ -104,7 +104,7 @@ async def test_no_message_can_be_taken_out_of_the_ledger(bus: JetStreamBus, nats
         await raw.delete_msg("RUNS", 1)
 
 
-async def test_a_server_without_jetstream_streams_says_which_queue_is_missing(bare_server: OpenServer) -> None:
+async def test_a_server_without_jetstream_streams_names_the_missing_queue(bare_server: OpenServer) -> None:
     bus = await JetStreamBus.connect(bare_server.url, name="worker", patience=0.5)
     with pytest.raises(BusError, match=r"TASKS\.worker-default-normal"):
         await bus.consume(TASKS)

@@ -104,7 +104,7 @@ async def publish_without_end(bus: JetStreamBus) -> None:
         await bus.publish("gw.result.worker", b"x" * MIB, schema="s", message_id=f"m{number}")
 
 
-def test_every_stream_that_reserves_room_says_with_how_little_it_does() -> None:
+def test_every_stream_that_reserves_storage_has_a_minimum_size() -> None:
     assert {stream.name for stream in EVERY if stream.max_bytes > 0} == set(BOUNDED)
     first, *_, last = halved_sizes(tuple(BOUNDED.values()))
     assert first == {name: stream.max_bytes for name, stream in BOUNDED.items()}

@@ -71,7 +71,7 @@ def test_a_service_refuses_a_wrong_setting_by_the_name_of_its_variable(monkeypat
         ServiceSettings.load()
 
 
-async def test_a_server_keeps_streams_as_was_said_and_changes_those_that_are_there(tmp_path: Path, connect_raw: Raw) -> None:
+async def test_configured_stream_settings_apply_to_new_and_existing_streams(tmp_path: Path, connect_raw: Raw) -> None:
     async with await OpenServer.open(tmp_path / "nats") as server:
         await ensure_topology(server.url)
         assert (
@@ -94,7 +94,7 @@ async def test_a_server_keeps_streams_as_was_said_and_changes_those_that_are_the
         assert refused.value.reason == "stream_replicas_too_many"
 
 
-async def test_a_size_that_was_said_is_not_made_smaller_for_want_of_room(tmp_path: Path) -> None:
+async def test_a_configured_size_is_not_reduced_when_storage_is_short(tmp_path: Path) -> None:
     async with await OpenServer.open(tmp_path / "nats", storage=700 * MIB) as server:
         with pytest.raises(HostError, match="has not the") as refused:
             await ensure_topology(server.url, settings=StreamSettings.of("RESULTS=1GiB", ""))

@@ -32,7 +32,7 @@ from gatewright.errors import MalformedError
         ("gw.run.r", "gw.run.R", False),
     ],
 )
-def test_a_pattern_covers_what_nats_says_it_covers(pattern: str, subject: str, *, covers: bool) -> None:
+def test_a_pattern_covers_the_same_subjects_as_in_nats(pattern: str, subject: str, *, covers: bool) -> None:
     assert matches(pattern, subject) is covers
 
 

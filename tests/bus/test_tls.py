@@ -105,7 +105,7 @@ async def test_a_client_that_does_not_know_the_authority_stays_out(tls_server: s
         await JetStreamBus.connect(stranger, name="worker", patience=1.0)
 
 
-async def test_an_authority_that_is_no_certificate_is_told(tls_server: str, tmp_path: Path) -> None:
+async def test_an_authority_that_is_no_certificate_is_reported(tls_server: str, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     for ca in (tmp_path / "ca.pem", tmp_path / "absent.pem"):
         with pytest.raises(ConfigurationError, match="holds no certificate"):

@@ -89,7 +89,7 @@ def test_each_fault_is_found_with_its_weight_and_what_to_do(look: ClusterLook, s
 
 
 @pytest.mark.parametrize("clock", ["", "yesterday", "9999-99-99T00:00:00Z"])
-def test_what_a_process_says_of_its_clock_breaks_nothing(clock: str) -> None:
+def test_a_malformed_process_clock_breaks_nothing(clock: str) -> None:
     assert judge(replace(WELL, processes=(*without("pm"), process("pm", clock=clock)))) == ()
 
 

@@ -49,7 +49,7 @@ async def look_as(server: NatsServer, identity: str) -> ClusterLook:
     return await see_cluster(CommandContext(Path("/nowhere"), Path("/nowhere"), address, Path("/nowhere/key")), POOLS)
 
 
-async def test_an_observer_is_told_what_an_operator_is(server: NatsServer) -> None:
+async def test_an_observer_sees_what_an_operator_sees(server: NatsServer) -> None:
     observed, known = await look_as(server, OBSERVER), await look_as(server, OPERATOR)
     depths = {each.queue.durable: each for each in observed.queues}
     assert [replace(each, oldest=0.0, at_most=False) for each in observed.queues] == [

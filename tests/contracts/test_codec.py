@@ -101,7 +101,7 @@ def test_the_schema_name_of_a_document_is_known() -> None:
         assert codec.schema_of(document) == name
 
 
-def test_what_json_cannot_say_is_not_written() -> None:
+def test_values_that_json_cannot_express_are_not_written() -> None:
     with pytest.raises(MalformedError):
         codec.encode(Error(code="x", message="\udc80 from a file name"))
     bottomless: list[Any] = []

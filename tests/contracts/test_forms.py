@@ -153,7 +153,7 @@ def test_an_unknown_schema_has_no_forms() -> None:
         forms.read("no_such.v1", b"{}")
 
 
-def test_the_page_says_of_every_document_how_the_forms_differ() -> None:
+def test_the_page_explains_how_the_forms_of_each_document_differ() -> None:
     page = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
     table = page.partition("## CortexPilot documents")[2].partition("\n## ")[0]
     assert sorted(line.split("`")[1] for line in table.splitlines() if line.startswith("| `")) == list(forms.names())

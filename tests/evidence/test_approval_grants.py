@@ -80,7 +80,7 @@ def replace_id(event: e.ApprovalByGrant, request_id: str) -> e.ApprovalByGrant:
     return replace(event, request_id=request_id)
 
 
-async def test_a_run_that_landed_by_a_grant_verifies_and_says_whose(
+async def test_a_run_landed_by_grant_verifies_and_names_its_owner(
     tmp_path: Path, signer: Signer, private_key: PrivateKey
 ) -> None:
     found = await verified(make_granted(by_grant()), tmp_path, signer, private_key)

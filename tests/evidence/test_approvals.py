@@ -28,7 +28,7 @@ async def verified(run: ApprovedRun, folder: Path, signer: Signer, key: PrivateK
     return verify(await sealed(run, folder, signer), [key.public])
 
 
-async def test_an_approved_run_verifies_and_says_who_when_over_which_tree(
+async def test_an_approved_run_verifies_and_names_approver_time_and_tree(
     tmp_path: Path, signer: Signer, private_key: PrivateKey
 ) -> None:
     found = await verified(make_approved(), tmp_path, signer, private_key)

@@ -54,7 +54,7 @@ def test_story_that_contradicts_itself_is_found_offline(name: str, signer: Signe
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
-def test_honest_story_that_was_told_again_holds(name: str, signer: Signer, tmp_path: Path) -> None:
+def test_a_replayed_honest_history_is_consistent(name: str, signer: Signer, tmp_path: Path) -> None:
     assert sealed(replay_history(MAKERS[name](), as_told), signer, tmp_path).findings == ()
 
 
@@ -62,9 +62,7 @@ LATER = "9" * 64
 
 
 @pytest.mark.parametrize("name", ["policy", "plan", "landing"])
-def test_run_whose_policies_were_changed_while_it_went_on_holds_and_says_so(
-    name: GateName, signer: Signer, tmp_path: Path
-) -> None:
+def test_a_policy_change_during_a_run_is_consistent_and_reported(name: GateName, signer: Signer, tmp_path: Path) -> None:
     """The gatekeeper was started again with others, before its gate judged what came in the meantime."""
     recorded = MAKERS["success"]()
     (judged,) = [gate for gate in ended_history(recorded.run, recorded.records).gates if gate.gate == name][-1:]

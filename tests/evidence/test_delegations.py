@@ -60,7 +60,7 @@ def make_handed(first: Made = to_ben, second: Made = by_ben) -> ApprovedRun:
     return run
 
 
-async def test_a_request_that_was_handed_on_verifies_and_says_by_whom_and_to_whom(
+async def test_a_delegated_request_verifies_and_names_both_people(
     tmp_path: Path, signer: Signer, private_key: PrivateKey
 ) -> None:
     found = await verified(make_handed(), tmp_path, signer, private_key)

@@ -51,7 +51,7 @@ def check_unfinished(folder: Path, recorded: RecordedRun, key: keys.PublicKey) -
 
 @pytest.mark.long
 @EVERY
-def test_a_process_killed_at_any_fsync_leaves_a_whole_bundle_or_one_that_says_that_it_is_not(
+def test_a_kill_at_any_fsync_leaves_a_complete_or_marked_bundle(
     tmp_path: Path, signer: Signer, private_key: keys.PrivateKey, sealed_bundles: dict[str, Path], every: int
 ) -> None:
     key = tmp_path / "key.pem"

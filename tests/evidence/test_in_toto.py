@@ -142,7 +142,7 @@ def test_what_passed_only_when_it_was_run_again_warns() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"exit_code": 1}, {"timed_out": True}, {"stopped": "memory"}])
-def test_what_must_pass_and_did_not_fails_whatever_the_run_says(changes: dict[str, object]) -> None:
+def test_a_failed_required_check_fails_whatever_the_run_claims(changes: dict[str, object]) -> None:
     found = checks_of(make_success(), **changes)
     assert (found["result"], found["failedTests"]) == ("FAILED", ["acceptance/lint"])
 

@@ -64,7 +64,7 @@ async def test_a_bundle_signed_before_a_rotation_verifies_after_it(home: Path, t
     assert states == [("signing", True, ""), *[("retired", True, "2026-03-04T05:06:07.000Z")] * 3]
 
 
-def test_a_rotation_keeps_the_old_private_key_for_lost_bundles_unless_told_otherwise(home: Path) -> None:
+def test_a_rotation_keeps_the_old_private_key_unless_discarded(home: Path) -> None:
     first = keyring.make(home, private_of(home))
     old, new = keyring.rotate(home, private_of(home), NOW)
     kept = home / "keys" / "retired" / f"{old.key_id}.pem"

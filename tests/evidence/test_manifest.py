@@ -35,7 +35,7 @@ def test_the_six_hashes_of_the_specification_are_always_there(sealed_bundles: di
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
-def test_a_second_place_is_the_same_bytes_and_says_so(sealed_bundles: dict[str, Path], name: str) -> None:
+def test_a_repeated_file_is_identical_and_refers_to_the_first(sealed_bundles: dict[str, Path], name: str) -> None:
     bundle, manifest = sealed_bundles[name], manifest_of(sealed_bundles[name])
     assert manifest.integrity
     repeats = {file.path: file.same_as for file in manifest.integrity.files if file.same_as}

@@ -48,7 +48,7 @@ async def sealed(run: ApprovedRun, folder: Path, signer: Signer) -> Path:
 
 
 @needs_account
-async def test_it_verifies_and_says_so_and_openssh_agrees(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+async def test_a_passkey_signature_verifies_and_openssh_agrees(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
     bundle = await sealed(approved(), tmp_path / "runs", signer)
     found = verify(bundle, [private_key.public])
     assert found.findings == ()

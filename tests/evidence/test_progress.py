@@ -53,7 +53,7 @@ async def test_a_changed_packet_is_found(tmp_path: Path, signer: Signer, private
     assert {"digest_differs"} <= {each.code for each in found if each.path == layout.PROGRESS_PACKET}
 
 
-def test_a_landed_run_is_told_by_what_proves_it() -> None:
+def test_a_landed_run_lists_its_proofs() -> None:
     packet = packet_of(make_remembered("landed"))
     assert (packet.status, packet.code, packet.attempts) == ("SUCCESS", "ok", 1)
     assert packet.touched.paths[0] == "src/a.py"
@@ -62,21 +62,21 @@ def test_a_landed_run_is_told_by_what_proves_it() -> None:
     assert packet.reason_codes == ()
 
 
-def test_a_cured_run_tells_its_repair_and_the_refusal_before_it() -> None:
+def test_a_fixed_run_lists_its_repair_and_the_earlier_refusal() -> None:
     packet = packet_of(make_remembered("cured"))
     assert [(each.attempt, each.reason) for each in packet.repairs] == [(2, "review_failed")]
     assert packet.reason_codes == ("review_failed",)
     assert packet.open[0].kind == "merge"
 
 
-def test_a_refused_run_tells_what_stood_in_the_way_and_no_words() -> None:
+def test_a_refused_run_lists_what_blocked_it_without_free_text() -> None:
     packet = packet_of(make_remembered("refused"))
     assert [(item.kind, item.reason) for item in packet.open] == [("gate", "path_out_of_scope"), ("task", "task_failed")]
     assert packet.open[0].ref.startswith("reports/gates/")
     assert b"IGNORE" not in codec.encode(packet)
 
 
-def test_hidden_checks_are_counted_and_neither_named_nor_told_by_digest() -> None:
+def test_hidden_checks_are_counted_without_name_or_digest() -> None:
     packet = packet_of(make_remembered("landed", hidden=True))
     assert (packet.order.acceptance_tests, packet.order.hidden_tests) == (1, 1)
     assert (packet.proofs.hidden_passed, packet.proofs.hidden_failed) == (1, 0)

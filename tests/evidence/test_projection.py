@@ -33,7 +33,7 @@ async def test_every_run_has_every_required_file(name: str) -> None:
     assert set(layout.REQUIRED) - files.keys() == {layout.MANIFEST}
 
 
-async def test_a_run_without_contract_has_its_request_and_says_what_is_missing() -> None:
+async def test_a_run_without_contract_names_its_missing_files() -> None:
     files = await project(MAKERS["unplanned"]())
     assert files[layout.CONTRACT] == b"null"
     assert layout.REQUEST in files
@@ -95,7 +95,7 @@ def test_changed_paths_are_listed_as_git_lists_them(tmp_path: Path) -> None:
     assert name_list(b"".join(path + b"\0" for path in odd)) == listed
 
 
-async def test_the_final_result_tells_what_the_gates_said_and_not_what_the_worker_claims() -> None:
+async def test_the_final_result_reports_gates_and_not_worker_claims() -> None:
     files = await project(make_failed())
     result = codec.decode(files[layout.TASK_RESULT], TaskResult)
     assert result.status == "FAILED"

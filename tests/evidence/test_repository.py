@@ -120,7 +120,7 @@ def codes(verification: Verification) -> list[tuple[int, str]]:
     return [(finding.step, finding.code) for finding in verification.findings]
 
 
-def test_the_repository_tells_the_same(check: Check, facts: GitFacts) -> None:
+def test_the_repository_agrees_with_the_bundle(check: Check, facts: GitFacts) -> None:
     found = check(facts)
     assert found.ok, found.findings
     assert found.checked[-1] == "8 repository"
@@ -221,7 +221,7 @@ def test_a_ref_that_does_not_hold_what_landed_on_it(check: Check, facts: GitFact
     assert codes(check(facts)) == [(8, "landed_not_on_ref")]
 
 
-def test_a_ref_that_is_gone_is_said_to_be_gone(check: Check, facts: GitFacts) -> None:
+def test_a_missing_ref_is_reported(check: Check, facts: GitFacts) -> None:
     found = check(facts)
     assert found.ok
     assert any("refs/heads/gatewright/" in words and "no longer" in words for words in found.unchecked)

@@ -54,7 +54,7 @@ async def verified(run: ApprovedRun, folder: Path, signer: Signer, key: PrivateK
     return verify(Path(written.location), [key.public])
 
 
-async def test_a_reviewed_run_verifies_and_says_who_voted_how(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+async def test_a_reviewed_run_verifies_and_names_each_vote(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
     found = await verified(make_reviewed(), tmp_path, signer, private_key)
     assert found.findings == ()
     (words,) = found.approved

@@ -117,7 +117,7 @@ async def test_with_the_gatekeepers_key_no_routing_can_be_made_up(
     assert "routing_contradicts" in await codes(make_routed(forgery), tmp_path, signer, private_key)
 
 
-async def test_a_routing_that_is_told_twice_is_found(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+async def test_a_routing_recorded_twice_is_found(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
     run = RoutedRun()
     run.up_to_the_tests()
     honest = make_routed().run.routing

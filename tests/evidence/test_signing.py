@@ -51,7 +51,7 @@ def test_securesystemslib_alone_verifies_a_bundle(sealed_bundles: dict[str, Path
 
 
 @pytest.mark.parametrize("name", ["failed", "unplanned", "aborted"])
-def test_the_statement_about_a_run_that_did_not_succeed_says_so(sealed_bundles: dict[str, Path], name: str) -> None:
+def test_the_statement_about_a_failed_run_reports_the_failure(sealed_bundles: dict[str, Path], name: str) -> None:
     envelope = json.loads((sealed_bundles[name] / "manifest.dsse.json").read_bytes())
     predicate = json.loads(base64.b64decode(envelope["payload"]))["predicate"]
     assert (predicate["verificationResult"], predicate["verifiedLevels"]) == ("FAILED", ["FAILED"])

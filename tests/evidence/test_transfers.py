@@ -240,7 +240,7 @@ def consulted(run: SendingRun, own: bool, payload: e.RunEvent) -> e.RunEvent:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_events_that_tell_of_a_transfer_cannot_be_changed(
+async def test_the_events_of_a_transfer_cannot_be_changed(
     kind: str, tmp_path: Path, signer: Signer, private_key: PrivateKey
 ) -> None:
     bundle = await sealed(make_sending(), tmp_path / "runs", signer)

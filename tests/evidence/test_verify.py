@@ -60,7 +60,7 @@ def test_a_copy_elsewhere_verifies(make_bundle: MakeBundle, private_key: Private
     assert verify(tmp_path / "far" / "away", [private_key.public]).ok
 
 
-def test_files_that_are_read_at_once_are_told_of_as_those_that_are_read_in_turn(
+def test_parallel_and_sequential_reading_report_the_same_findings(
     make_bundle: MakeBundle, private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = make_bundle("success")
@@ -195,7 +195,7 @@ class TestWithTheKey:
             "trace/trace_id.txt",
         ],
     )
-    def test_a_file_that_tells_another_story_is_named(
+    def test_a_file_that_contradicts_the_events_is_named(
         self, make_bundle: MakeBundle, resign: Callable[..., Verification], path: str
     ) -> None:
         bundle = make_bundle("success")
@@ -248,7 +248,7 @@ class TestWithTheKey:
         assert ("schema", "reports/test_report.json") in codes(found)
         assert found.outcome == "malformed"
 
-    def test_a_verdict_that_the_events_do_not_tell_is_refused(
+    def test_a_verdict_missing_from_the_events_is_refused(
         self, make_bundle: MakeBundle, resign: Callable[..., Verification]
     ) -> None:
         found = resign(make_bundle("failed"), verificationResult="PASSED")
@@ -258,7 +258,7 @@ class TestWithTheKey:
         "changes",
         [{"status": "SUCCESS"}, {"user_request": "something else"}, {"tasks": ()}, {"run_id": "run-another"}, {"model": "x"}],
     )
-    def test_a_manifest_that_tells_another_story_is_refused(
+    def test_a_manifest_that_contradicts_the_events_is_refused(
         self, make_bundle: MakeBundle, signer: Signer, private_key: PrivateKey, changes: dict[str, object]
     ) -> None:
         bundle = make_bundle("failed")
@@ -327,7 +327,7 @@ def test_the_two_statements_cannot_stand_for_each_other(make_bundle: MakeBundle,
     assert found == {("statement_differs", layout.CHECKS), ("statements_contradict", layout.ENVELOPE)}
 
 
-def test_a_bundle_of_an_older_layout_is_told_apart_from_a_forged_one(make_bundle: MakeBundle, signer: Signer) -> None:
+def test_a_bundle_of_an_older_layout_is_not_a_forgery(make_bundle: MakeBundle, signer: Signer) -> None:
     """Layout 1: no layout in the manifest, one envelope, fewer files. Its signature and digests can still be checked."""
     bundle = make_bundle("success")
     for path in (layout.DECISIONS, layout.GIT_BASELINE_TREE):
@@ -362,7 +362,9 @@ def test_allowing_no_signature_does_not_allow_a_wrong_one_or_a_changed_file(
 
 
 @pytest.mark.parametrize("make", [Path.exists, Path.touch, Path.mkdir])
-def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path, private_key: PrivateKey, make: Callable[[Path], object]) -> None:
+def test_a_folder_that_is_no_bundle_is_reported(
+    tmp_path: Path, private_key: PrivateKey, make: Callable[[Path], object]
+) -> None:
     make(tmp_path / "none")
     found = verify(tmp_path / "none", [private_key.public])
     assert not found.ok

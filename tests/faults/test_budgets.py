@@ -270,7 +270,7 @@ async def test_what_a_killed_worker_has_used_is_not_forgotten(tmp_path: Path, pr
 
 
 @pytest.mark.long
-async def test_usage_within_the_budget_is_told_and_the_run_succeeds(tmp_path: Path, project: GitRepository) -> None:
+async def test_usage_within_the_budget_is_reported_and_the_run_succeeds(tmp_path: Path, project: GitRepository) -> None:
     async with open_house(tmp_path, workers=0) as house, spending_workers(house, 1):
         words = "spend 10 tokens 0.01 USD every 0.01 s, 10 times"
         budget = Budget(tokens=100, cost_usd=0.1, wall_sec=60)

@@ -222,7 +222,7 @@ async def test_a_limit_with_which_no_process_could_work_is_refused_and_changes_n
     await house.command("list", code=3)
 
 
-def test_claims_of_operator_mode_say_the_same_limits_as_a_configuration(tmp_path: Path) -> None:
+def test_claims_of_operator_mode_carry_the_configured_limits(tmp_path: Path) -> None:
     identities.make(tmp_path)
     identity_changes.limit(tmp_path, "publisher", identity_limits.IdentityLimits(connections=2, payload=1 << 20))
     token = make_jwt(tmp_path, (DEFAULT_POOL,), 1).accounts["publisher"].split(".")[1]
@@ -305,7 +305,7 @@ def test_a_seed_file_keeps_a_bounded_number_of_earlier_seeds(tmp_path: Path) -> 
     assert len(identities.load(seed_file(tmp_path, "worker")).earlier) == identities.MOST_EARLIER
 
 
-async def test_a_server_that_was_not_told_is_found_out_by_the_check(house: House) -> None:
+async def test_a_server_that_missed_the_change_fails_the_check(house: House) -> None:
     told = await house.command("revoke", "worker-2", tell=False)
     assert told == {**told, "told": False, "confirmed": False}
     await house.command("check", code=3)
@@ -340,7 +340,7 @@ async def test_a_configuration_of_another_hand_is_left_alone_and_nothing_is_chan
     assert file.read_text().endswith("}\n# of another hand\n")
 
 
-def test_a_seed_file_with_a_second_line_that_says_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_seed_file_with_a_meaningless_second_line_is_refused(tmp_path: Path) -> None:
     identities.make(tmp_path)
     seed = identities.load(seed_file(tmp_path, "worker")).seed
     for second in ("previous", f"other {seed}", seed):

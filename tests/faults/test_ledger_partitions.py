@@ -99,7 +99,7 @@ async def first(bus: JetStreamBus, count: int) -> list[int]:
     return found
 
 
-async def test_a_gatekeeper_that_was_told_another_number_writes_nothing_anywhere(tmp_path: Path) -> None:
+async def test_a_gatekeeper_with_another_partition_number_writes_nothing(tmp_path: Path) -> None:
     async with divided_server(tmp_path, "configuration") as server, contextlib.AsyncExitStack() as stack:
         right = await connected(server, "gatekeeper", stack)
         for told in (1, 2, 4):

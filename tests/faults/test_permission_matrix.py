@@ -91,7 +91,7 @@ async def bus(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[B
         yield opened
 
 
-async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
+async def test_who_may_publish_is_exactly_what_the_table_lists(bus: Bus, report: Report) -> None:
     """Refused means twice: the server complains, and nothing is stored."""
     pairs = [(party, subject) for party in bus.parties.values() for subject in subjects()]
     for number, (party, subject) in enumerate(pairs):  # a number: an observer may send no more than a few bytes
@@ -114,7 +114,7 @@ async def test_who_may_publish_what_is_exactly_what_the_table_says(bus: Bus, rep
         assert {name for name, subject in found if subject == ledger} == {"gatekeeper"}
 
 
-async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
+async def test_who_may_send_unstored_messages_matches_the_table(bus: Bus, report: Report) -> None:
     said = (
         *(subject for subject in ASKED if not subject.endswith("*")),
         *(t.live_subject(role) for role in t.ROLES),
@@ -144,7 +144,7 @@ async def test_who_may_say_what_nothing_stores_is_exactly_what_the_table_says(bu
     assert {name for name, subject in found if subject == t.MERGE_ACT_SUBJECT} == {"operator"}
 
 
-async def test_who_may_listen_to_what_is_exactly_what_the_table_says(bus: Bus, report: Report) -> None:
+async def test_who_may_subscribe_is_exactly_what_the_table_lists(bus: Bus, report: Report) -> None:
     heard = (
         t.CANCEL_SUBJECT,
         "gw.watch.run-0123456789",

@@ -23,7 +23,7 @@ SUBJECTS = tuple(f"gw.{what}.{whose}" for what in ("question", "answer") for who
 REF = TaskRef("run-0123456789", "run-0123456789.plan.w01")
 
 
-async def test_who_hears_what_from_whom_is_exactly_what_the_table_says(tmp_path: Path) -> None:
+async def test_who_receives_from_whom_is_exactly_what_the_table_lists(tmp_path: Path) -> None:
     """What a party may send reaches those that may hear it, across accounts; all else is refused."""
     async with open_bus(tmp_path) as bus:
         heard: set[tuple[str, str, str]] = set()

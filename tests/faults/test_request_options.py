@@ -61,7 +61,7 @@ async def learned(bus: Bus, identity: str, call: str, options: dict[str, object]
 
 
 @pytest.mark.parametrize("identity", RESTRICTED)
-async def test_no_option_of_a_request_tells_what_others_sent(bus: Bus, identity: str) -> None:
+async def test_no_option_of_a_request_reveals_what_others_sent(bus: Bus, identity: str) -> None:
     own = identities.publisher_of(identity) == identities.DEFAULT_PUBLISHER
     places = asyncio.Semaphore(24)
 

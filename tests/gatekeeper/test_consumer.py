@@ -125,7 +125,7 @@ async def test_a_defect_ends_the_process(bus: MemoryBus) -> None:
     assert ended.value.subgroup(ZeroDivisionError) is not None
 
 
-async def test_an_input_that_is_stuck_is_not_said_to_be_alive_for_ever(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stuck_input_does_not_extend_its_deadline_for_ever(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its signs of life end, so that after ``ack_wait`` another gatekeeper gets it."""
     monkeypatch.setattr(consumer, "LONGEST", 0.0)
     beats: list[float] = []

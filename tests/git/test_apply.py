@@ -193,7 +193,7 @@ async def test_rename_is_a_deletion_and_an_addition(known: Known) -> None:
     assert [(change.status, change.path) for change in changes] == [("A", b"lib/app.py"), ("D", b"src/app.py")]
 
 
-async def test_line_ends_survive_whatever_attributes_say(make_repository: MakeRepository, mirrors: Mirrors) -> None:
+async def test_line_ends_survive_any_attributes(make_repository: MakeRepository, mirrors: Mirrors) -> None:
     repository = make_repository()
     repository.configure(core__autocrlf="true")
     mirror = await mirrors.open(repository.url)

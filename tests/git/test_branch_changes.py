@@ -135,7 +135,7 @@ async def test_damaged_commit_is_no_ref_that_is_missing(how: str, repository: Re
     assert error.value.reason == "repository_damaged"
 
 
-def test_partial_clone_that_lacks_files_is_told_from_a_damaged_one(repository: Repository, tmp_path: Path) -> None:
+def test_partial_clone_without_files_is_distinguished_from_a_damaged_one(repository: Repository, tmp_path: Path) -> None:
     repository.configure(uploadpack__allowFilter="true")
     words = ("clone", "--quiet", "--no-checkout", "--filter=blob:none", f"file://{repository.path}", str(tmp_path / "partial"))
     repository.git(*words)

@@ -186,7 +186,7 @@ async def test_full_disk_or_missing_permission_is_no_foreign_error(git: GitComma
         assert caught.value.reason == code
 
 
-def test_git_that_meets_a_full_disk_is_told_from_a_server_that_speaks_of_its_own() -> None:
+def test_a_full_local_disk_is_not_a_full_server_disk() -> None:
     assert speaks_of_full_disk(b"fatal: write error: No space left on device\n")
     assert not speaks_of_full_disk(b"remote: fatal: write error: No space left on device\nfatal: the remote end hung up\n")
 

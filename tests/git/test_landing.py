@@ -99,7 +99,7 @@ async def test_of_two_that_land_at_once_one_wins(target: Repository, mirrors: Mi
 
 
 @pytest.mark.parametrize("setting", ["refuse", "ignore", "warn", "updateInstead"])
-async def test_checked_out_branch_is_refused_whatever_the_target_says(
+async def test_checked_out_branch_is_refused_whatever_the_target_allows(
     target: Repository, mirrors: Mirrors, setting: str
 ) -> None:
     target.configure(receive__denyCurrentBranch=setting)
@@ -132,7 +132,7 @@ async def test_bare_repository_has_no_branch_in_use(target: Repository, mirrors:
     assert await mirror.current("refs/heads/main") != base
 
 
-async def test_refusal_of_the_target_is_told_with_its_words(target: Repository, mirrors: Mirrors) -> None:
+async def test_refusal_of_the_target_is_quoted(target: Repository, mirrors: Mirrors) -> None:
     target.configure(receive__denyNonFastForwards="true")
     mirror = await mirrors.open(target.url)
     base = await mirror.resolve("main")
@@ -188,7 +188,7 @@ async def test_target_that_is_gone_is_a_failure_to_try_again(target: Repository,
     assert await reason(mirror.current("refs/heads/new")) == "repository_unreadable"
 
 
-async def test_a_push_is_told_of_no_other_branch(target: Repository, mirrors: Mirrors) -> None:
+async def test_a_push_reads_no_other_branch(target: Repository, mirrors: Mirrors) -> None:
     """What one landing costs does not grow with the landings before it: a pipe that was opened would never end."""
     mirror = await mirrors.open(target.url)
     commit = await candidate(mirror, await mirror.resolve("main"))
@@ -235,5 +235,5 @@ async def test_branch_with_many_files_is_kept_as_a_pack(target: Repository, mirr
         ("remote: error: GH013: Repository rule violations found: Changes must be made through a pull request.", False),
     ],
 )
-def test_a_demand_for_signed_commits_is_told_from_other_refusals(said: str, signed: bool) -> None:
+def test_a_demand_for_signed_commits_is_distinguished_from_other_refusals(said: str, signed: bool) -> None:
     assert wants_signatures(said) is signed

@@ -221,7 +221,7 @@ async def test_partial_clone_gives_what_it_has_and_is_landed_on(
     assert clone.git("log", "--format=%s", "landed").count(b"\n") == 3
 
 
-async def test_partial_clone_that_lacks_the_files_says_so_and_asks_its_remote_for_nothing(
+async def test_partial_clone_without_files_is_refused_without_contacting_its_remote(
     make_repository: MakeRepository, mirrors: Mirrors, tmp_path: Path
 ) -> None:
     whole = make_repository(files={"kept.txt": b"one\n"})

@@ -85,7 +85,7 @@ async def test_odd_names_modes_and_contents_are_the_same_to_another_reader(
         assert "a/b/c" not in seen
 
 
-async def test_a_commit_says_the_same_to_another_reader(known: Known) -> None:
+async def test_another_reader_reads_the_same_commit(known: Known) -> None:
     mirror, when = known.mirror, datetime(2026, 11, 25, 12, 30, 15, tzinfo=UTC)
     tree = await mirror.apply(known.commit, PATCH)
     author = Person(name="Änne Ö'Neil", email="aenne@example.org")

@@ -110,7 +110,7 @@ KEY = {
 
 
 @pytest.mark.parametrize("entry", [AGENT, KEY], ids=["agent", "key"])
-async def test_ssh_is_given_what_the_policy_says_and_no_configuration(
+async def test_ssh_receives_what_the_policy_grants_and_no_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: dict[str, object]
 ) -> None:
     programs = tmp_path / "bin"

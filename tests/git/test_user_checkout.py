@@ -291,7 +291,7 @@ def test_planted_work_tree_elsewhere_counts_no_files_there(repository: Repositor
     assert checkout(repository).uncommitted() == Uncommitted(0, 0)
 
 
-def test_hooks_are_looked_for_where_the_repository_says(repository: Repository) -> None:
+def test_hooks_are_read_from_the_configured_folder(repository: Repository) -> None:
     (repository.home / ".gitconfig").write_text("[core]\nhooksPath = /shared/by/all\n")
     assert checkout(repository).hooks_folder() == repository.path / ".git" / "hooks"
     repository.configure(core__hooksPath="tools/hooks")

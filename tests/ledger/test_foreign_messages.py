@@ -97,7 +97,7 @@ async def test_a_transition_of_another_run_and_a_copy_of_an_old_one_are_foreign(
     assert position.sequence == 6
 
 
-async def test_each_foreign_message_is_told_of_once(shelf: Shelf) -> None:
+async def test_each_foreign_message_is_reported_once(shelf: Shelf) -> None:
     await shelf.throw(api_answer())
     await shelf.write(1)
     await shelf.throw(b"again")

@@ -28,7 +28,7 @@ def with_requirements(run: Run, *requirements: str, run_id: str | None = None, c
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
-def test_every_run_can_be_told_and_no_model_of_it_is_an_authority(name: str) -> None:
+def test_every_run_has_role_models_without_authority(name: str) -> None:
     run = MAKERS[name]().run
     models: list[Document] = [role_binding_summary(run), role_binding_read_model(run), workflow_case(run, ())]
     models += [role_contract_summary(run.contract)] if run.contract is not None else []
@@ -67,7 +67,7 @@ def test_a_role_that_drifts_from_its_contract_is_not_shown_as_it_claims_to_be() 
     assert summary.resolved_mcp_tool_set == contract.mcp_tool_set
 
 
-def test_what_a_contract_does_not_say_of_its_role_is_not_made_up() -> None:
+def test_the_role_summary_invents_nothing_missing_from_the_contract() -> None:
     contract = make_success().run.contract
     assert contract is not None
     summary = role_contract_summary(replace(contract, role_contract=None))

@@ -32,7 +32,7 @@ def test_each_run_is_one_tree_and_the_same_one_again(name: str) -> None:
     assert all(root.start <= span.start <= span.end <= root.end for span in spans if not span.name.startswith("gate "))
 
 
-def test_a_run_that_landed_tells_states_tasks_gates_and_what_landed() -> None:
+def test_a_landed_run_records_states_tasks_gates_and_its_landing() -> None:
     run = make_success()
     spans = spans_of(run)
     root = spans[0]
@@ -46,7 +46,7 @@ def test_a_run_that_landed_tells_states_tasks_gates_and_what_landed() -> None:
     assert not [span for span in spans if span.error]
 
 
-def test_a_refusal_is_told_at_the_gate_the_task_and_the_run() -> None:
+def test_a_refusal_is_recorded_on_gate_task_and_run_spans() -> None:
     spans = spans_of(make_failed())
     failed = [span.name.partition(" run-")[0] for span in spans if span.error == "path_out_of_scope"]
     assert failed == ["run", "task worker", "gate diff"]

@@ -41,7 +41,7 @@ def named(uri: str, sha256: str = "") -> Artifact:
     return Artifact(name=MEMORY, uri=uri, sha256=sha256 or uri.rpartition(":")[2])
 
 
-def test_the_newest_are_kept_in_whichever_order_they_are_told() -> None:
+def test_the_newest_are_kept_in_any_order_of_input() -> None:
     entries = [make_entry(number) for number in range(1, 5)]
     for order in itertools.permutations(entries):
         assert newest(order, 3) == tuple(entries[1:])
@@ -58,7 +58,7 @@ def test_the_oldest_give_way_until_the_bytes_suffice() -> None:
     assert len(memory.entries) < 8
 
 
-def test_nothing_is_told_of_nothing_and_of_what_is_too_large() -> None:
+def test_no_memory_is_written_for_nothing_or_an_oversized_entry() -> None:
     assert memory_of(DIGEST, "default", [], MemoryBounds(entries=8, max_bytes=8192)) is None
     huge = make_entry(1, touched=("y" * 240,) * 12, decisions=("z" * 300,) * 12)
     assert memory_of(DIGEST, "default", [huge], MemoryBounds(entries=1, max_bytes=4096)) is None
@@ -73,14 +73,14 @@ def test_an_entry_names_packet_and_bundle_and_what_stands() -> None:
     assert not superseded & set(entry.decisions)
 
 
-def test_a_path_that_may_not_be_told_is_counted() -> None:
+def test_a_path_with_a_secret_is_counted_and_not_shown() -> None:
     packet = packet_of(make_remembered("landed"))
     entry = entry_of(packet, "1" * 64, "2" * 64, lambda text: "a.py" not in text)
     assert "src/a.py" not in entry.touched
     assert len(entry.touched) + entry.more_touched == len(packet.touched.paths)
 
 
-def test_hidden_checks_leave_no_trace_in_what_makers_are_told() -> None:
+def test_hidden_checks_leave_no_trace_in_memory_for_makers() -> None:
     shown, hidden = (entry_of(packet_of(make_remembered("landed", hidden=each)), DIGEST, DIGEST) for each in (False, True))
     assert (shown.tests_run, hidden.tests_run) == (2, 1)
     assert b"hidden" not in codec.encode(hidden)
@@ -104,7 +104,7 @@ async def test_a_forged_memory_is_refused() -> None:
         assert refused.value.reason == "memory_invalid"
 
 
-def test_equal_pasts_are_told_in_equal_bytes() -> None:
+def test_equal_histories_produce_equal_bytes() -> None:
     first = make_memory(make_entry(1), make_entry(2))
     again = make_memory(make_entry(3), make_entry(4))
     assert list(lines_of(first)) == list(lines_of(again))

@@ -64,7 +64,7 @@ def test_a_compiled_contract_with_other_tests_than_the_visible_ones_is_left_for_
     assert with_hidden_part(other, request) is other
 
 
-def test_of_hidden_commands_a_further_round_is_told_how_many_failed() -> None:
+def test_a_further_round_learns_only_how_many_hidden_commands_failed() -> None:
     contract = make_contract(acceptance_tests=(SEEN, HIDDEN, replace(HIDDEN, name="secret-too")))
     ended = report(command("unit", 0), command("secret-check", 1), command("secret-too", 0), failure="secret-check failed")
     shown = shown_to_makers(ended, contract)

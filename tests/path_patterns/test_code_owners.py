@@ -40,7 +40,7 @@ def test_lines_are_patterns_with_their_owners() -> None:
         (b"src/pay/\xff\n\x1b", 3),
     ],
 )
-def test_the_last_line_that_a_path_matches_says_whose_it_is(path: bytes, line: int) -> None:
+def test_the_last_matching_line_names_the_owner(path: bytes, line: int) -> None:
     assert by_line(read_code_owners(TEXT), [path]) == {line: [path]}
 
 

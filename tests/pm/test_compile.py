@@ -67,7 +67,7 @@ async def test_a_requester_who_answers_may_have_commands_approved_and_nothing_mo
     assert (asked.filesystem, asked.shell, asked.network, asked.mcp_tools) == ("workspace-write", "on-request", "deny", ())
 
 
-async def test_the_resolved_role_says_what_the_contract_says() -> None:
+async def test_the_resolved_role_matches_the_contract() -> None:
     contract = await compiled(make_request())
     role = contract.role_contract
     assert role is not None
@@ -78,7 +78,7 @@ async def test_the_resolved_role_says_what_the_contract_says() -> None:
     assert role.fail_closed_conditions
 
 
-async def test_everything_the_request_says_is_carried_through() -> None:
+async def test_everything_in_the_request_is_carried_through() -> None:
     artifact = Artifact(name="fix.patch", uri="artifact:sha256:" + "a" * 64, sha256="a" * 64)
     request = make_request(
         repository=Repository(url="/srv/p", target_ref="refs/heads/main", landing="target"),
@@ -150,7 +150,7 @@ async def test_an_artifact_that_is_not_there_or_there_twice_is_pointed_at() -> N
     }
 
 
-async def test_shards_need_a_command_that_can_be_told_its_paths() -> None:
+async def test_shards_need_a_command_that_accepts_paths() -> None:
     command = Executor(kind="command", commands=("python codemod.py src",))
     error = await refused(make_request(sharding=Sharding(count=2), executor=command))
     assert (error.code, error.faults[0].pointer) == ("paths_word_missing", "/executor/commands/0")

@@ -66,9 +66,7 @@ def request_of(fixture: HandlerFixture, **changes: object) -> RunRequest:
     )
 
 
-async def test_open_tests_are_proposed_and_the_contract_says_who_was_asked(
-    fixture: HandlerFixture, provider: ScriptedProvider
-) -> None:
+async def test_tests_are_proposed_and_the_contract_names_the_model(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
     provider.scripts["pm"] = answering(PROPOSAL)
     request = request_of(fixture, acceptance_tests=())
     contract = await handled(fixture, provider, request)
@@ -82,7 +80,7 @@ async def test_open_tests_are_proposed_and_the_contract_says_who_was_asked(
     assert list(differences(contract, request, fixture.baseline, RUN)) == []
 
 
-async def test_what_the_model_cannot_tell_is_handed_over_where_people_are_asked(
+async def test_questions_of_the_model_are_passed_on_where_people_answer(
     fixture: HandlerFixture, provider: ScriptedProvider
 ) -> None:
     told = {"question": "Is parse part of the API?", "best_guess": "no", "fallback_action": "it is renamed"}

@@ -62,11 +62,11 @@ NODE_WORDS = "run npm install and fix what fails"
         ({"request": "run go build"}, None),
     ],
 )
-def test_the_first_sign_that_says_one_language_counts(changes: dict[str, object], expected: tuple[str, str] | None) -> None:
+def test_the_first_sign_of_one_language_decides(changes: dict[str, object], expected: tuple[str, str] | None) -> None:
     assert told(**changes) == expected
 
 
-def test_commands_see_the_prefix_of_the_profile_and_the_contract_says_why() -> None:
+def test_commands_see_the_profiles_prefix_and_the_contract_explains_why() -> None:
     contract = compile_contract(task(make_request(language="python")), OWNER, PROFILES)
     assert contract.environment == Environment(prefix="/srv/environments/python")
     assert contract.environment_profile is not None

@@ -47,7 +47,7 @@ def test_a_name_with_a_line_end_stays_on_the_line_of_the_fence() -> None:
     assert inside == "x"
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_omitted_text_is_marked() -> None:
     block = fence_text("big", "x" * 100, limit=10)
     assert "\nxxxxxxxxxx\n" in block
     assert block.endswith("[left out: 90 more characters]")

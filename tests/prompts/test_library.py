@@ -24,7 +24,7 @@ def test_every_role_has_a_built_in_prompt_of_persona_rules_and_form(role: str) -
     assert made.text.index("You are ") < made.text.index("Working rules") < made.text.index("One JSON document")
 
 
-def test_the_forms_tell_of_files_and_of_the_network() -> None:
+def test_the_forms_describe_files_and_forbid_the_network() -> None:
     library = PromptLibrary()
     files, workspace = library.compose("worker", "files"), library.compose("worker", "workspace")
     assert "Create file `src/lib.rs`:" in files.text

@@ -94,7 +94,7 @@ async def test_a_sealed_run_comes_out_with_the_digest_that_the_ledger_holds(
     assert again.manifest_sha256 == first.manifest_sha256
 
 
-async def test_a_lost_artifact_of_the_gatekeeper_is_said(make_bus: MakeBus, signer: Signer, tmp_path: Path) -> None:
+async def test_a_lost_artifact_of_the_gatekeeper_is_reported(make_bus: MakeBus, signer: Signer, tmp_path: Path) -> None:
     run = MAKERS["success"]()
     assert run.run.candidate
     del run.store.blobs[run.run.candidate.patch]

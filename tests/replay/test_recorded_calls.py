@@ -56,7 +56,7 @@ def told(tape: bytes | None) -> str:
         (CassetteWriter("plan.w01", most_bytes=10), "more bytes than a cassette holds"),
     ],
 )
-def test_why_calls_cannot_be_played_is_said(writer: CassetteWriter, words: str) -> None:
+def test_the_reason_why_calls_cannot_be_replayed_is_reported(writer: CassetteWriter, words: str) -> None:
     writer.record(call())
     assert (words in told(writer.as_jsonl())) if words else told(writer.as_jsonl()) == ""
 

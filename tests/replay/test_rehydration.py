@@ -15,7 +15,7 @@ from tests.evidence.tampering import files_of, put, read_events, remake_manifest
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_every_kind_of_run_is_told_again(
+def test_every_kind_of_run_is_replayed(
     sealed_bundles: dict[str, Path], recorded_runs: dict[str, RecordedRun], name: str
 ) -> None:
     told = rehydrate(sealed_bundles[name])

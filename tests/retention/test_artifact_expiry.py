@@ -160,7 +160,7 @@ async def test_what_a_role_stores_again_begins_its_age_anew(installation: Instal
     assert (await planned(installation, WEEK - 0.1)).items == ()
 
 
-async def test_storing_again_is_said_once_a_day(installation: Installation) -> None:
+async def test_storing_again_is_recorded_once_a_day(installation: Installation) -> None:
     uri = await installation.bus.put_artifact(LARGE)
     name = stored_digest(uri)
     first = await last_artifact_use(installation.bus.connection, name)
@@ -206,7 +206,7 @@ async def test_what_goes_while_it_is_stored_is_stored_anew(installation: Install
     assert await there(installation, uri)
 
 
-async def test_bytes_that_are_not_what_their_name_says_go_too_and_hide_no_right_ones(installation: Installation) -> None:
+async def test_bytes_that_contradict_their_digest_are_deleted(installation: Installation) -> None:
     right = await installation.bus.put_artifact(b"right")
     storage = installation.bus._storage
     lie, junk = artifact_subject("gatekeeper", "0" * 64, 0), artifact_subject("gatekeeper", "no-digest", 0)

@@ -60,7 +60,7 @@ def plan(home: Path, days: float = 30, *, stack_runs: bool = False) -> dict[str,
     return {item.cache.source: item.action for item in items}
 
 
-async def test_what_was_not_used_for_long_goes_and_its_size_is_told(tmp_path: Path, make_repository: MakeRepository) -> None:
+async def test_unused_entries_are_deleted_and_their_size_is_reported(tmp_path: Path, make_repository: MakeRepository) -> None:
     url = make_repository("r").url
     old, new = [await make_environment(tmp_path, name, age=age) for name, age in (("old.lock", 40), ("new.lock", 1))]
     mirror = await make_mirror(tmp_path, url, age=40)

@@ -46,7 +46,7 @@ class Rounds:
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines) if name[:1] not in ("", "#")}
 
 
-async def test_a_round_that_fails_is_told_and_the_next_one_is_played() -> None:
+async def test_a_failed_round_is_reported_and_the_next_one_runs() -> None:
     rounds = Rounds([GOOD, StoreError("no answer", code="store_unreachable"), HELD, GOOD])
     await rounds.process.run("127.0.0.1", OFF)
     shown = rounds.shown()

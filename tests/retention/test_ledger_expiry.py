@@ -114,7 +114,7 @@ async def test_the_bus_is_served_while_a_slow_store_is_asked(in_store: Installat
     assert all(served.values()), served
 
 
-async def test_what_is_left_tells_the_run_and_its_bundle_stays(installation: Installation) -> None:
+async def test_the_tombstone_describes_the_run_and_its_bundle_stays(installation: Installation) -> None:
     run_id = await installation.seal(1)
     before = await Client(installation.bus).get(run_id)
     await installation.round()
@@ -194,7 +194,7 @@ async def test_nothing_is_taken_out_where_no_place_is_named(installation: Instal
     assert (await installation.kinds(run_id))[-1] == "bundle_sealed"
 
 
-async def test_a_follower_that_stands_in_the_middle_of_a_run_that_expires_is_told(installation: Installation) -> None:
+async def test_a_follower_of_an_expiring_run_receives_the_expiry(installation: Installation) -> None:
     run_id = await installation.seal(1)
     events = Client(installation.bus).follow(run_id)
     told = [(await anext(events)).event_type]
@@ -220,7 +220,7 @@ def test_without_a_policy_that_can_be_read_nothing_expires(tmp_path: Path, text:
     assert refused.value.reason == code
 
 
-def test_the_policy_says_how_long_runs_stay(tmp_path: Path) -> None:
+def test_the_policy_decides_how_long_runs_stay(tmp_path: Path) -> None:
     (tmp_path / "retention.json").write_text('{"version": "1", "ledger": {"days": 30}}')
     ledger = load_expiry(tmp_path).of_bus().ledger
     assert ledger is not None
@@ -267,7 +267,7 @@ async def test_the_command_lets_runs_expire_with_both_identities_and_not_with_on
     assert await installation.kinds(run_id) == ["run_expired"]
 
 
-async def test_the_command_that_stays_plays_a_round_and_leaves_when_it_is_told(
+async def test_the_resident_command_runs_a_round_and_leaves_on_request(
     installation: Installation, tmp_path: Path, private_key: keys.PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = await installation.seal(1, days_old=3000)

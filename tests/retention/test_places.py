@@ -197,7 +197,7 @@ def test_what_is_on_hold_stays_and_goes_for_good_after_its_release(place: Place,
     assert collect(place, house) == {}
 
 
-def test_nothing_goes_while_what_is_on_hold_cannot_be_told(place: Place, house: House) -> None:
+def test_nothing_is_deleted_while_holds_are_unreadable(place: Place, house: House) -> None:
     run = house.recorded(1)
     place.seal(run)
     place.spoil_holds()

@@ -39,7 +39,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_tombstone_tells_what_was_there(house: House) -> None:
+def test_tombstone_describes_what_was_deleted(house: House) -> None:
     bundle = house.seal(1, "failed")
     before = verify(bundle, [house.key.public])
     files = bytes_of(bundle)

@@ -118,7 +118,7 @@ def test_what_is_merged_old_and_proved_goes_from_the_server_and_all_else_stays(
     assert copies(house) == []
 
 
-def test_a_server_that_refuses_is_told_and_nothing_is_lost(
+def test_a_server_that_refuses_is_reported_and_nothing_is_lost(
     house: House,
     served: Served,
     gatewright: Command,  # noqa: F811

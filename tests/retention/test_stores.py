@@ -131,7 +131,7 @@ def test_a_hold_that_comes_while_the_bundle_is_being_removed_keeps_it(old: OldSt
     assert old.verdict(run_id, tmp_path / "in") == "ok"
 
 
-def test_a_hold_that_comes_too_late_says_so(old: OldStore, house: House) -> None:
+def test_a_hold_that_comes_too_late_reports_it(old: OldStore, house: House) -> None:
     run_id = old.put(house, 1)
     old.collect()
     with pytest.raises(UnavailableError) as refused:

@@ -51,7 +51,7 @@ async def reviewed(
     return await handled(fixture, provider, order(fixture, patch))
 
 
-async def test_a_pass_with_evidence_passes_and_says_who_was_asked(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
+async def test_a_pass_with_evidence_passes_and_names_the_model(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
     report = await reviewed(fixture, provider, PASS)
     assert isinstance(report, ReviewReport)
     assert (report.verdict, report.findings) == ("PASS", ())
@@ -61,7 +61,7 @@ async def test_a_pass_with_evidence_passes_and_says_who_was_asked(fixture: Handl
     assert "     1 +x = 2" in shown(provider)
 
 
-async def test_what_the_model_cannot_tell_is_handed_over_beside_the_verdict(
+async def test_questions_of_the_model_are_passed_on_beside_the_verdict(
     fixture: HandlerFixture, provider: ScriptedProvider
 ) -> None:
     told = {"question": "Is 2 what the contract of x means?", "best_guess": "yes", "fallback_action": "it passes"}
@@ -84,9 +84,7 @@ async def test_a_blocking_finding_at_a_line_that_exists_fails_the_review(
     assert (report.verdict, found.code, found.path, found.line) == ("FAIL", "model_finding", "src/a.py", 2)
 
 
-async def test_findings_at_places_that_do_not_exist_are_dropped_and_told(
-    fixture: HandlerFixture, provider: ScriptedProvider
-) -> None:
+async def test_findings_at_missing_places_are_dropped_and_reported(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
     findings = [
         {"path": "src/a.py", "line": 3, "message": "beyond the end", "blocking": True},
         {"path": "src/other.py", "line": 1, "message": "not changed", "blocking": True},

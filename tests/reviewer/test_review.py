@@ -45,7 +45,7 @@ async def test_a_clean_candidate_passes_for_the_tree_that_was_rebuilt(fixture: H
     assert f"tree {tree}" in report.evidence
 
 
-async def test_what_blocks_fails_the_review_and_is_said_first(fixture: HandlerFixture) -> None:
+async def test_blocking_findings_fail_the_review_and_come_first(fixture: HandlerFixture) -> None:
     report = await review_of(fixture, {"src/a.py": b"<<<<<<< a\n=======\n>>>>>>> b\n", "README.md": b"x\n"})
     assert report.verdict == "FAIL"
     assert {finding.code for finding in report.findings} == {"conflict_markers", "path_out_of_scope"}

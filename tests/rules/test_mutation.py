@@ -68,7 +68,7 @@ def test_too_few_mutants_that_are_noticed_break_the_policy_that_asks_for_more() 
     assert codes(sample("killed", "survived", "timed_out", "killed")) == []
 
 
-def test_survivors_are_only_said_where_no_share_is_asked_for() -> None:
+def test_survivors_are_only_reported_where_no_share_is_required() -> None:
     assert codes(sample("survived", "survived", "survived", "survived"), bounds=BOUNDS) == []
 
 
@@ -131,7 +131,7 @@ def test_a_sample_that_contradicts_itself_is_refused(lie: str, bounds: MutationB
     assert codes(LIES[lie], bounds=bounds) == ["report_contradicts"]
 
 
-def test_a_sample_is_told_in_one_line() -> None:
+def test_a_sample_is_summarised_in_one_line() -> None:
     found = sample("killed", "survived", "invalid", possible=40, out_of_time=True)
     words = "3 mutants of 40 possible tried in 8.1 s, when the time was over: 1 killed, 1 did not run, 1 survived: "
     assert sample_in_words(found) == words + "src/a.py:15 `<` -> `<=`"

@@ -144,7 +144,7 @@ def test_a_rule_asks_from_its_tier_on(wanted: Risk) -> None:
         assert (person.required, person.satisfies) == (asks, "approval" if asks else None)
 
 
-def test_a_rule_about_risk_asks_where_no_risk_was_told() -> None:
+def test_a_rule_about_risk_asks_where_the_risk_is_unknown() -> None:
     risk = ApprovalRule(name="risk", reason="risk_tier", risk="high", approvers=("ana",), within_seconds=60)
     rules = (risk, replace(risk, name="doubts", reason="critic"))
     run = make_tested()

@@ -57,7 +57,7 @@ def test_a_text_that_calls_itself_inline_hides_nothing() -> None:
     assert planted.GITHUB not in clean.summary
 
 
-def test_what_a_role_says_is_kept_without_its_secrets() -> None:
+def test_answers_of_a_role_are_kept_without_secrets() -> None:
     said = make_review(TREE, summary=f"saw {planted.GITHUB}", evidence=("harmless", planted.PRIVATE_KEY))
     clean, places = redact_document(said, SCANNER)
     assert clean.summary == "saw [redacted:github_token]"

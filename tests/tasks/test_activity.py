@@ -31,7 +31,7 @@ def saying(*words: str, then: asyncio.Event) -> Work:
     return work
 
 
-async def test_it_is_told_while_the_task_is_done_and_is_no_result(role: RoleAtWork) -> None:
+async def test_activity_is_sent_during_the_task_and_is_no_result(role: RoleAtWork) -> None:
     heard: asyncio.Queue[AgentActivity] = asyncio.Queue()
     done = asyncio.Event()
 
@@ -53,7 +53,7 @@ async def test_it_is_told_while_the_task_is_done_and_is_no_result(role: RoleAtWo
     assert [type(document) for document in await role.results()] == [TaskResult]
 
 
-async def test_an_agent_that_says_more_than_can_be_sent_holds_nothing_up(role: RoleAtWork) -> None:
+async def test_an_agent_with_too_many_messages_delays_nothing(role: RoleAtWork) -> None:
     done = asyncio.Event()
     done.set()
     async with role.working(Handler(saying(*("word",) * 100_000, then=done))):

@@ -37,7 +37,7 @@ def test_what_is_used_adds_up_exactly() -> None:
         (Budget(iterations=1), {"iterations": 2}),
     ],
 )
-def test_the_call_that_goes_too_far_says_so_and_every_one_after_it(budget: Budget, amounts: dict[str, Any]) -> None:
+def test_the_call_beyond_the_budget_and_every_later_one_fail(budget: Budget, amounts: dict[str, Any]) -> None:
     meter = BudgetMeter(budget)
     with pytest.raises(BudgetError) as refusal:
         meter.spend(**amounts)

@@ -66,7 +66,7 @@ def make_loop(options: LoopOptions = OPTIONS, unavailable: Callable[[BusError, i
     return ConsumerLoop(options, make_logger(io.BytesIO()), unavailable)
 
 
-async def test_a_delivery_that_comes_as_the_process_is_told_to_leave_is_given_back_unattended() -> None:
+async def test_a_delivery_during_shutdown_is_returned_unhandled() -> None:
     stop, given, attended = asyncio.Event(), Given(), []
 
     class Late(Lines):

@@ -64,7 +64,7 @@ async def keeper() -> AsyncIterator[Keeper]:
     await keeper.bus.close()
 
 
-async def test_the_gatekeeper_is_asked_the_same_until_a_person_has_said_yes(keeper: Keeper) -> None:
+async def test_the_same_question_is_asked_until_a_person_approves(keeper: Keeper) -> None:
     pending = leave("pending", "pending")
     keeper.answers = [pending, pending, leave("allowed", "approved", person="ana")]
     assert await keeper.questions().ask("codex", "make test") == Leave(allow=True, by="person", person="ana")

@@ -94,7 +94,7 @@ def test_equal_task_ids_of_two_runs_do_not_silence_each_other() -> None:
     assert answers[0].message_id != answers[1].message_id
 
 
-def test_error_is_completed_with_the_ids_of_its_task_whatever_it_says() -> None:
+def test_error_always_carries_the_ids_of_its_task() -> None:
     task = make_task()
     answer = make_answer("worker", task, Error(code="nope", message="no", run_id="another-run", role="gatekeeper"))
     error = codec.decode(answer.data, Error)

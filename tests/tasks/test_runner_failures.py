@@ -309,7 +309,7 @@ async def test_bus_that_takes_no_answer_ends_the_process_and_the_task_comes_back
         assert isinstance(await role.result(), TaskResult)
 
 
-async def test_refusal_is_told_before_the_task_is_taken_off_the_queue(role: RoleAtWork) -> None:
+async def test_refusal_is_sent_before_the_task_leaves_the_queue(role: RoleAtWork) -> None:
     """A process that dies between the two leaves the task in the queue, never a run without an answer."""
     bus = BrokenBus(role.server)
     bus.faults = 100

@@ -198,7 +198,7 @@ async def test_an_answer_waits_for_a_full_bus_beyond_all_patience_and_the_work_i
     assert len(handler.seen) == 1
 
 
-async def test_a_role_that_waits_for_room_leaves_when_it_is_told_to(role: RoleAtWork) -> None:
+async def test_a_role_that_waits_for_capacity_leaves_on_request(role: RoleAtWork) -> None:
     def room() -> None:
         raise FULL
 

@@ -54,7 +54,7 @@ async def answered(role: RoleAtWork) -> list[Document]:
     return found
 
 
-async def test_every_step_is_told_before_the_answer(role: RoleAtWork) -> None:
+async def test_every_step_is_reported_before_the_answer(role: RoleAtWork) -> None:
     async with role.working(Handler(spending(10, 20, 5))):
         await role.give(make_contract(budget=Budget(tokens=100)))
         (result,) = await answered(role)
@@ -64,14 +64,14 @@ async def test_every_step_is_told_before_the_answer(role: RoleAtWork) -> None:
     assert result.usage.tokens == 35
 
 
-async def test_less_than_a_step_is_told_by_the_answer_alone(role: RoleAtWork) -> None:
+async def test_less_than_a_step_is_reported_by_the_answer_alone(role: RoleAtWork) -> None:
     async with role.working(Handler(spending(1, 1, 1))):
         await role.give(make_contract(budget=Budget(tokens=1000)))
         await answered(role)
     assert await told(role) == []
 
 
-async def test_a_task_without_a_budget_tells_nothing_meanwhile(role: RoleAtWork) -> None:
+async def test_a_task_without_a_budget_reports_nothing_meanwhile(role: RoleAtWork) -> None:
     async with role.working(Handler(spending(1000, 1000))):
         await role.give(make_contract(budget=Budget(wall_sec=60)))
         await answered(role)
@@ -98,7 +98,7 @@ async def test_a_cancelled_task_has_too(role: RoleAtWork) -> None:
     assert await told(role) == [3]
 
 
-async def test_deliveries_of_a_task_are_told_apart(role: RoleAtWork) -> None:
+async def test_deliveries_of_a_task_are_distinguished(role: RoleAtWork) -> None:
     async with role.working(Handler(spending(10, then=UnavailableError("later")))):
         await role.give(make_contract(budget=Budget(tokens=100)))
         async with asyncio.timeout(PATIENCE):
@@ -121,7 +121,7 @@ def leaving(*parts: tuple[str, bytes]) -> Work:
     return work
 
 
-async def test_the_first_turn_is_told_also_without_a_budget(role: RoleAtWork) -> None:
+async def test_the_first_turn_is_reported_also_without_a_budget(role: RoleAtWork) -> None:
     async with role.working(Handler(leaving())):
         await role.give(make_contract())
         async with asyncio.timeout(PATIENCE):

@@ -96,7 +96,7 @@ async def test_no_sign_goes_out_while_the_whole_process_is_stuck() -> None:
     assert len(delivery.signs) <= 4
 
 
-async def test_the_task_of_a_process_that_says_nothing_more_is_done_by_another() -> None:
+async def test_another_process_does_the_task_of_a_silent_one() -> None:
     role = RoleAtWork()
     await role.give(make_contract())
     frozen = await (await role.bus.consume(role.consumer)).next(1)

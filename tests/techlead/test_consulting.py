@@ -84,7 +84,7 @@ async def test_a_split_of_the_model_is_a_plan_that_the_gate_lets_pass(
     assert plan.consultation.model == "plan-model"
 
 
-async def test_what_the_model_cannot_tell_is_handed_over_where_people_are_asked_and_the_plan_goes_by_its_guess(
+async def test_the_model_passes_questions_on_and_plans_with_its_guess(
     fixture: HandlerFixture, provider: ScriptedProvider
 ) -> None:
     told = {"question": "Is pkg2 generated?", "best_guess": "no", "fallback_action": "it is a shard like any other"}

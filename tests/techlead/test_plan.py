@@ -93,7 +93,7 @@ async def test_what_is_one_whole_passes_through_without_looking_at_the_repositor
     assert not (fixture.state / "techlead").exists()
 
 
-async def test_a_command_that_cannot_be_told_its_paths_is_not_split(fixture: HandlerFixture) -> None:
+async def test_a_command_that_accepts_no_paths_is_not_split(fixture: HandlerFixture) -> None:
     both = Executor(kind="command", commands=("python codemod.py {paths}", "python codemod.py ."))
     with pytest.raises(MalformedError, match="cannot be split") as refused:
         await planned(fixture, replace(planning(fixture, sharding=Sharding(count=2)), executor=both))

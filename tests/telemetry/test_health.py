@@ -52,7 +52,7 @@ def get(path: str, method: str = "GET") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 
-async def test_a_page_is_told_what_its_reader_accepts(server: HealthServer) -> None:
+async def test_a_page_receives_the_accept_header(server: HealthServer) -> None:
     request = b"GET /metrics HTTP/1.1\r\nHost: x\r\naccept:  a/b;q=0.5, c/d \r\n\r\n"
     assert (await ask(server, request))[2] == "a/b;q=0.5, c/d"
 

@@ -45,7 +45,7 @@ def series_of(metrics: Metrics) -> int:
     return sum(1 for line in metrics.exposition().splitlines() if line.startswith(b"gatewright_"))
 
 
-def test_names_say_what_they_are_as_prometheus_wants_it() -> None:
+def test_names_follow_the_conventions_of_prometheus() -> None:
     for metric in (*METRICS, *EXPIRY_METRICS, *FORGE_METRICS):
         assert metric.name.startswith("gatewright_")
         assert metric.name.endswith("_total") == (metric.kind == "counter"), metric.name

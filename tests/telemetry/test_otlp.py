@@ -58,7 +58,7 @@ def test_none_is_the_default_and_costs_nothing() -> None:
     assert ended.stdout.strip() == "[]"
 
 
-def test_without_the_extra_it_is_said_what_to_install() -> None:
+def test_without_the_extra_the_error_names_what_to_install() -> None:
     ended = subprocess.run([sys.executable, "-c", WITHOUT_THE_EXTRA], check=True, capture_output=True, text=True)
     assert "pip install '/path/to/gatewright[traces]'" in ended.stdout
 

@@ -158,7 +158,7 @@ def test_secret_that_the_cut_would_halve_does_not_leak_its_beginning() -> None:
     assert "ghp_" not in redact_text("x" * (MAX_TEXT - 9) + " " + GITHUB)
 
 
-def test_what_json_cannot_say_is_made_sayable() -> None:
+def test_values_that_json_cannot_express_are_replaced() -> None:
     assert redact_text("a\ud800b") == "a\\ud800b"
     assert redact(2**80) == "[large integer]"
 

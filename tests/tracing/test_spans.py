@@ -43,7 +43,7 @@ def test_a_part_of_a_part_names_its_parent_also_in_a_task_of_its_own() -> None:
     assert open_span() is None
 
 
-def test_what_is_raised_is_told_by_its_code_and_goes_on() -> None:
+def test_an_exception_is_recorded_by_its_code_and_propagates() -> None:
     kept = Kept()
     with pytest.raises(DeniedError), span(kept, PARENT, "work", "internal", {}):
         raise DeniedError("no", code="command_not_allowed")
@@ -79,5 +79,5 @@ def test_a_value_that_a_stranger_chose_is_cut() -> None:
         ("x" * 100_000, None),
     ],
 )
-def test_a_traceparent_is_read_as_w3c_says(text: str, read: TraceContext | None) -> None:
+def test_a_traceparent_is_read_according_to_w3c(text: str, read: TraceContext | None) -> None:
     assert read_traceparent(text) == read

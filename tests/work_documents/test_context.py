@@ -37,7 +37,7 @@ def body(found: ContextSection) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
 @pytest.mark.parametrize("scope", ["brief", "full"])
-def test_every_run_can_be_told_in_every_section(name: str, scope: Scope) -> None:
+def test_every_run_can_be_shown_in_every_section(name: str, scope: Scope) -> None:
     run = MAKERS[name]()
     request = ContextRequest(run_id=run.run.run_id, selectors=ALL, scope=scope)
     found = context_of(run.run, run.records, request)
@@ -47,13 +47,13 @@ def test_every_run_can_be_told_in_every_section(name: str, scope: Scope) -> None
     assert all(body(each) for each in found.sections)
 
 
-def test_a_section_that_is_named_twice_is_told_once() -> None:
+def test_a_section_that_is_named_twice_is_shown_once() -> None:
     run = make_success()
     request = ContextRequest(run_id=run.run.run_id, selectors=("diff", "summary", "diff"))
     assert [each.selector for each in context_of(run.run, run.records, request).sections] == ["diff", "summary"]
 
 
-def test_full_tells_the_decisions_that_later_ones_took_the_place_of() -> None:
+def test_full_scope_includes_superseded_decisions() -> None:
     run = make_fixed()
     told = {}
     for scope in BOUNDS:
@@ -91,7 +91,7 @@ def test_words_of_an_order_cannot_forge_a_decision() -> None:
     assert not any(line.startswith("### ") and "Landing" in line for line in lines)
 
 
-def test_what_hidden_commands_look_at_is_not_told() -> None:
+def test_hidden_commands_are_not_revealed() -> None:
     run = make_fixed()
     contract = run.run.contract
     assert contract is not None
@@ -105,7 +105,7 @@ def test_what_hidden_commands_look_at_is_not_told() -> None:
     assert not any(test.cmd in sections[0].text for test in tests)
 
 
-def test_of_a_run_that_has_left_the_ledger_the_bundle_tells() -> None:
+def test_a_run_that_left_the_ledger_refers_to_its_bundle() -> None:
     run = make_success()
     run.step(e.LabelledEvent(e.BundleSealed(manifest_sha256="0" * 64, signer="key", location="/srv/runs/x")))
     transition = expire(run.run, datetime(2027, 1, 1, tzinfo=UTC), "operator", "old")

@@ -37,7 +37,7 @@ def make_done(**changes: Any) -> Done:
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
-def test_every_ended_run_can_be_told_and_claims_nothing_forbidden(name: str) -> None:
+def test_every_ended_run_has_a_document_without_forbidden_claims(name: str) -> None:
     run = MAKERS[name]()
     done = done_of(history_of(run))
     assert codec.decode(codec.encode(done), Done) == done

@@ -31,7 +31,7 @@ def history_of(recorded: RecordedRun) -> RunHistory:
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
-def test_every_run_can_be_told(name: str) -> None:
+def test_every_run_can_be_shown(name: str) -> None:
     run = MAKERS[name]()
     log = decisions_of(run.run, run.records)
     assert codec.decode(codec.encode(log), DecisionsLog) == log

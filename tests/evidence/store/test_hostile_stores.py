@@ -57,9 +57,7 @@ def test_other_bytes_than_were_written_are_refused(
     assert refusal(house, run.run_id, tmp_path / "in") == "stored_bundle_altered"
 
 
-def test_more_bytes_than_the_pointer_says_are_not_even_read(
-    stored: tuple[StoreHouse, RecordedRun, str], tmp_path: Path
-) -> None:
+def test_no_more_bytes_are_read_than_the_pointer_declares(stored: tuple[StoreHouse, RecordedRun, str], tmp_path: Path) -> None:
     house, run, key = stored
     house.server.overwrite(key, house.server.objects[key][-1].data + b"\0" * (8 << 20))
     assert refusal(house, run.run_id, tmp_path / "in") == "stored_bundle_too_large"
@@ -97,9 +95,7 @@ def test_an_archive_and_a_pointer_that_were_both_forged_do_not_verify(
     assert {("patch.diff", "size_differs")} <= {(finding.path, finding.code) for finding in result.findings}
 
 
-def test_a_bundle_that_the_store_has_lost_is_said_to_be_missing(
-    stored: tuple[StoreHouse, RecordedRun, str], tmp_path: Path
-) -> None:
+def test_a_bundle_lost_by_the_store_is_reported_missing(stored: tuple[StoreHouse, RecordedRun, str], tmp_path: Path) -> None:
     house, run, key = stored
     del house.server.objects[key]
     assert refusal(house, run.run_id, tmp_path / "in") == "stored_bundle_missing"
@@ -122,7 +118,7 @@ def test_every_refusal_of_a_store_has_a_code(house: StoreHouse, tmp_path: Path, 
     assert refusal(house, make_failed().run_id, tmp_path / "in") == code
 
 
-def test_a_store_that_is_not_there_is_said_to_be_unreachable(house: StoreHouse, tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_unreachable(house: StoreHouse, tmp_path: Path) -> None:
     with serving(S3Server()) as gone:
         house.server = gone
         store = house.open()

@@ -151,7 +151,7 @@ def test_two_gatekeepers_with_two_keys_of_one_ring_leave_one_bundle(house: Store
     assert not (tmp_path / "the-slower-one" / "runs" / run.run_id / "manifest.json").exists()
 
 
-def test_what_is_sealed_is_locked_where_the_policy_says_so(house: StoreHouse) -> None:
+def test_sealed_bundles_are_locked_where_the_policy_requires_it(house: StoreHouse) -> None:
     house.days = 30
     run = make_success()
     sealed = asyncio.run(house.seal(run))
@@ -170,7 +170,7 @@ def test_a_store_that_does_not_lock_what_it_is_asked_to_seals_nothing(house: Sto
     assert not any("/runs/" in key for key in house.server.objects)
 
 
-def test_the_folder_goes_when_the_ledger_says_where_the_bundle_is(house: StoreHouse, tmp_path: Path) -> None:
+def test_the_folder_is_removed_once_the_ledger_records_its_location(house: StoreHouse, tmp_path: Path) -> None:
     run, folder = make_success(), tmp_path / "gatekeeper" / "runs"
     sealed = asyncio.run(house.seal(run))
     writer = house.writer()

@@ -273,7 +273,7 @@ def test_a_back_off_does_not_outlive_the_budget() -> None:
     assert world.exceeded().waiting == "before the next round of fixing"
 
 
-def test_the_ledger_alone_tells_what_was_used() -> None:
+def test_the_ledger_alone_records_the_usage() -> None:
     world = BudgetedRun(Script(shards=2, retries=1, tests_fail_until=1), budget=Budget(tokens=1000, wall_sec=1e6))
     world.used[f"{RUN_ID}.plan.w01"] = make_usage(tokens=7)
     world.deliver_all()

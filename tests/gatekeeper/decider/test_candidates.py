@@ -156,7 +156,7 @@ def test_others_go_on_when_one_fails_and_it_is_judged_no_further() -> None:
     }
 
 
-def test_a_run_none_of_whose_candidates_passed_says_why_each_did_not() -> None:
+def test_a_run_without_a_passing_candidate_explains_each_failure() -> None:
     run = ended(run_of(MAKERS[2], MAKERS[8], MAKERS[4]))
     assert run.failure is not None
     assert (run.status, run.failure.code, run.landed) == ("FAILED", NONE_PASSED, None)

@@ -187,7 +187,7 @@ def test_one_candidate_is_reviewed_and_tested_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("first", [("reviewer", "testrunner"), ("testrunner", "reviewer")])
-def test_what_is_said_first_is_judged_in_the_order_of_the_states(first: tuple[str, str]) -> None:
+def test_early_answers_are_judged_in_the_order_of_the_states(first: tuple[str, str]) -> None:
     world = run_until(Script(judging="together"), *first)
     judged = [
         record.payload["state"] if record.event_type == "state_entered" else record.payload["report"]["gate"]

@@ -76,7 +76,7 @@ def test_after_the_end_nothing_is_recorded() -> None:
     assert ignored(world) == []
 
 
-def test_a_result_that_says_another_attempt_than_its_task_does_not_count() -> None:
+def test_a_result_naming_another_attempt_than_its_task_is_ignored() -> None:
     """The id of the task is right: only the attempt tells that it is not this work."""
     world = SimulatedRun(Script(retries=1, tests_fail_until=1))
     while world.run is None or world.run.attempt == 1:

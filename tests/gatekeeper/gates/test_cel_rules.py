@@ -115,7 +115,7 @@ async def test_a_rule_is_asked_at_its_stage_and_named_in_the_report(
 
 
 @pytest.mark.parametrize("stage", ["contract", "diff", "evidence"])
-async def test_a_rule_that_says_true_lets_the_change_land(
+async def test_a_rule_that_evaluates_to_true_lets_the_change_land(
     stage: Stage, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     repository = make_repository(files={"README.md": b"one\n", "src/a.py": b"a = 1\n"})
@@ -271,7 +271,7 @@ def test_the_examples_can_be_used_and_cover_every_stage() -> None:
         ("proved-in-a-sandbox", {"evidence": {"tests": {"commands": []}}}, False),
     ],
 )
-def test_an_example_says_what_it_is_for(name: str, changes: dict[str, Any], allowed: bool) -> None:
+def test_each_example_rule_judges_its_documented_case(name: str, changes: dict[str, Any], allowed: bool) -> None:
     rule = next(rule for rule in load_rules(EXAMPLES) if rule.name == name)
     documents = merged(sample(sizes=False), changes)
     assert (rule.refusal(documents) is None) == allowed

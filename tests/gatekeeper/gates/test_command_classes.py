@@ -58,7 +58,7 @@ C = CommandClass
         ("", {C.READ_ONLY}),
     ],
 )
-def test_the_words_of_a_command_tell_its_classes(command: str, kinds: set[CommandClass]) -> None:
+def test_the_arguments_of_a_command_determine_its_classes(command: str, kinds: set[CommandClass]) -> None:
     assert classify(tuple(command.split())) == kinds
 
 

@@ -85,7 +85,7 @@ def test_a_test_that_proves_nothing_is_refused_where_acceptance_is_strict(polici
         ("unknown-program", "for acceptance commands; allowed programs are"),
     ],
 )
-def test_a_refused_command_is_told_which_one_is_listed(text: str, named: str, policies: Policies) -> None:
+def test_the_refusal_of_a_command_names_a_listed_one(text: str, named: str, policies: Policies) -> None:
     with pytest.raises(CommandRefusedError) as refused:
         check_command(text, "acceptance", policies)
     assert named in refused.value.message

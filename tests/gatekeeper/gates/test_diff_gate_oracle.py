@@ -141,7 +141,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 @pytest.mark.parametrize("examples", lengths(20, 500))
-def test_the_gate_says_what_the_definition_says(ground: Ground, examples: int) -> None:
+def test_the_gate_agrees_with_the_definition(ground: Ground, examples: int) -> None:
     before = {path: mode + ground.blob for path, mode in BASELINE.items()}
 
     @settings(max_examples=examples, deadline=None)

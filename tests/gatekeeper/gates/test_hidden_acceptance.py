@@ -42,7 +42,7 @@ def file(path: str, content: bytes = b"assert True\n") -> Artifact:
         ((SEEN, replace(HIDDEN, cmd="curl example.org")), (), "action_forbidden"),
     ],
 )
-async def test_what_a_request_may_say_of_hidden_checks(
+async def test_intake_judges_what_a_request_declares_as_hidden_checks(
     tests: tuple[AcceptanceTest, ...],
     files: tuple[Artifact, ...],
     code: str,
@@ -62,7 +62,7 @@ def test_a_pm_that_orders_a_hidden_check_of_its_own_is_refused() -> None:
 
 
 @pytest.mark.parametrize("tests", [(SEEN, HIDDEN), (HIDDEN,)])
-def test_a_tech_lead_that_tells_a_worker_of_a_hidden_check_is_refused(tests: tuple[AcceptanceTest, ...]) -> None:
+def test_a_tech_lead_that_reveals_a_hidden_check_is_refused(tests: tuple[AcceptanceTest, ...]) -> None:
     contract = make_contract(acceptance_tests=(SEEN, HIDDEN))
     producer = Agent(role="TECH_LEAD", agent_id="techlead-1")
     shard = shard_of(contract, "run-0123456789.plan.w01", contract.allowed_paths, producer)

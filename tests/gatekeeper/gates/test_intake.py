@@ -50,9 +50,7 @@ async def test_inline_artifacts_are_stored_and_named_by_digest(gates: GateEngine
     assert await gates.artifacts.get_artifact(stored.uri) == data
 
 
-async def test_an_artifact_that_is_not_what_its_digest_says_is_refused(
-    gates: GateEngine, make_repository: MakeRepository
-) -> None:
+async def test_an_artifact_that_differs_from_its_digest_is_refused(gates: GateEngine, make_repository: MakeRepository) -> None:
     request = make_request(
         repository=Repository(url=make_repository().url),
         artifacts=(Artifact(name="reply", uri=inline_uri(b"other"), sha256="0" * 64),),
@@ -134,7 +132,7 @@ async def test_a_contract_keeps_everything_but_what_is_pinned(gates: GateEngine,
         ("refs/heads/free", "ok"),
     ],
 )
-async def test_a_target_that_cannot_be_landed_on_is_said_at_intake_before_any_work(
+async def test_an_unusable_landing_target_is_refused_at_intake(
     gates: GateEngine, make_repository: MakeRepository, tmp_path: Path, ref: str, code: str
 ) -> None:
     repository = make_repository()

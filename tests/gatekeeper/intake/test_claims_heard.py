@@ -72,7 +72,7 @@ async def test_a_claim_with_the_token_of_its_task_counts(listening: Listening) -
     ],
     ids=["no token", "another's token", "another role", "nothing", "no fields", "nested", "no text", "free text", "large"],
 )
-async def test_a_forged_claim_counts_for_nothing_and_is_told_once_a_look(
+async def test_forged_claims_are_ignored_and_reported_once_per_check(
     listening: Listening, data: bytes, role: str, token: str | None
 ) -> None:
     listening.clock.seconds = 7.0

@@ -137,7 +137,7 @@ def test_faults_of_the_document_are_pointed_at_inside_the_event() -> None:
         ({"data": [REQUEST]}, "malformed", "/data"),
     ],
 )
-def test_an_envelope_that_is_wrong_is_told_where(changes: dict[str, Any], code: str, pointer: str) -> None:
+def test_an_invalid_envelope_is_refused_with_a_pointer(changes: dict[str, Any], code: str, pointer: str) -> None:
     found, faults = faults_of(make_event(**changes))
     assert (found, list(faults)) == (code, [pointer])
 

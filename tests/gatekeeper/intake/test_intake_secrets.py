@@ -106,7 +106,7 @@ async def test_the_reason_of_an_abort_is_kept_without_its_secrets(opened: OpenIn
     assert item.request.reason == "leaked [redacted:veles.secrets.sendgrid]"
 
 
-async def test_what_a_role_says_reaches_the_ledger_without_its_secrets(opened: OpenIntake) -> None:
+async def test_answers_of_a_role_reach_the_ledger_without_secrets(opened: OpenIntake) -> None:
     said = make_review("1" * 40, summary=f"the key {planted.GITHUB} stands in it")
     headers = {"Gw-Schema": "review_report.v1"}
     await opened.results.handle(Given(Message(result_subject("reviewer"), codec.encode(said), headers, sequence=5), 1))

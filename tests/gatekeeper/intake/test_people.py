@@ -236,7 +236,7 @@ async def listed(inbox: Inbox, **asked: Any) -> Any:
     return await inbox.service.listed(codec.encode(ApprovalsRequest(run_id=RUN, **asked)))
 
 
-async def test_a_request_is_shown_with_the_patch_and_what_the_gates_said(opened: Opened) -> None:
+async def test_a_request_is_shown_with_patch_and_gate_verdicts(opened: Opened) -> None:
     async with opened(LANDING) as inbox:
         await inbox.to_the_candidate()
         (standing,) = (await listed(inbox, details=True)).approvals

@@ -154,9 +154,7 @@ async def test_runs_of_a_day_are_limited_whether_they_ended_or_not(open_for: Ope
     accepted(await intake.submit(request_for, "acme"))
 
 
-async def test_runs_of_an_hour_are_limited_and_the_refusal_says_when_one_is_free(
-    open_for: Open, request_for: RunRequest
-) -> None:
+async def test_a_refusal_above_the_hourly_limit_names_the_next_slot(open_for: Open, request_for: RunRequest) -> None:
     intake = open_for(make_publisher("acme", max_runs_per_hour=2), make_publisher("beta"))
     accepted(await intake.submit(request_for, "acme"))
     intake.clock.seconds += 600

@@ -197,7 +197,7 @@ async def test_a_header_key_of_the_wrong_length_is_refused(intake: IntakeFixture
     assert f"{schema['minLength']} to {schema['maxLength']} characters" in refused(answer).message
 
 
-async def test_status_tells_how_a_run_stands(intake: IntakeFixture, request_for: RunRequest) -> None:
+async def test_status_reports_the_state_of_a_run(intake: IntakeFixture, request_for: RunRequest) -> None:
     run_id = accepted(await intake.submit(request_for, "acme")).run_id
     status = await intake.status(run_id, "acme")
     assert isinstance(status, RunStatus), status

@@ -35,7 +35,7 @@ SAID: list[tuple[GatewrightError, Family]] = [
 
 
 @pytest.mark.parametrize(("code", "family"), [("tests_failed", "failed"), ("object_missing", "infrastructure")])
-def test_a_report_that_fails_tells_the_family_of_its_first_violation(code: str, family: Family) -> None:
+def test_a_failed_report_names_the_family_of_its_first_violation(code: str, family: Family) -> None:
     clock, found = SystemClock(), GateReportBuilder("run-0123456789", "tests")
     assert found.build(clock, 0.0).family is None
     found.violate(code, "a_rule", "a detail")
@@ -44,12 +44,12 @@ def test_a_report_that_fails_tells_the_family_of_its_first_violation(code: str, 
 
 
 @pytest.mark.parametrize(("error", "family"), SAID)
-def test_the_answer_to_a_publisher_tells_the_family(error: GatewrightError, family: Family) -> None:
+def test_the_answer_to_a_publisher_names_the_family(error: GatewrightError, family: Family) -> None:
     assert error_document(error).family == family
 
 
 @pytest.mark.parametrize(("error", "family"), SAID)
-def test_the_refusal_of_a_task_tells_the_family(error: GatewrightError, family: Family) -> None:
+def test_the_refusal_of_a_task_names_the_family(error: GatewrightError, family: Family) -> None:
     answer = refusal("worker", TaskRef("run-0123456789", "t"), disposition(error, attempts=9, max_deliver=1))
     assert codec.decode(answer.data, Error).family == family
 
@@ -60,7 +60,7 @@ def standing(records: list[OrchestratorEvent]) -> RunStatus:
     return codec.decode(codec.encode(status_of(past)), RunStatus)
 
 
-def test_the_status_of_a_run_tells_the_family_of_its_end() -> None:
+def test_the_status_of_an_ended_run_names_the_family() -> None:
     def records(script: Script) -> list[OrchestratorEvent]:
         return [event for transition in make_run(script).transitions for event in transition.events]
 

@@ -133,7 +133,7 @@ async def test_a_question_waits_for_a_run_that_is_to_come_and_for_what_it_does_n
     assert second.events[0].seq == first.events[-1].seq + 1
 
 
-async def test_no_question_waits_once_the_process_is_told_to_leave(intake: IntakeFixture, request_for: RunRequest) -> None:
+async def test_no_query_waits_once_the_process_is_stopping(intake: IntakeFixture, request_for: RunRequest) -> None:
     run_id = await begin(intake, request_for, "acme")
     asked = [asyncio.create_task(events(intake, run_id, "acme", after=10**6, wait=20)) for _ in range(3)]
     await kept_open(intake, 3)
@@ -209,7 +209,7 @@ async def context(intake: IntakeFixture, question: bytes, publisher: str) -> Run
     return codec.decode(reply.data, RunContext) if reply.schema == "run_context.v1" else codec.decode(reply.data, Error)
 
 
-async def test_what_a_run_has_come_to_is_told_to_who_may_see_it(intake: IntakeFixture, request_for: RunRequest) -> None:
+async def test_the_context_of_a_run_is_shown_to_permitted_publishers(intake: IntakeFixture, request_for: RunRequest) -> None:
     run_id = await begin(intake, request_for, "acme")
     question = codec.encode(ContextRequest(run_id=run_id, selectors=("summary", "diff", "review")))
     for publisher in ("acme", "default"):

@@ -33,9 +33,7 @@ async def told(intake: IntakeFixture, run_id: str) -> tuple[RunStatus, RunList]:
     return codec.decode(status.data, RunStatus), codec.decode(listed.data, RunList)
 
 
-async def test_silence_is_told_in_the_status_and_in_the_list_and_ends_with_a_claim(
-    intake: IntakeFixture, request_for: RunRequest
-) -> None:
+async def test_status_and_list_report_silence_until_a_claim(intake: IntakeFixture, request_for: RunRequest) -> None:
     silent, clock = intake.questions.silent, intake.clock
     silent.hears(clock.monotonic())
     answer = await intake.submit(request_for, "default")

@@ -61,7 +61,7 @@ def test_a_rule_that_counts_in_beats_has_seconds_once_it_is_read(
 @pytest.mark.parametrize(
     "said", [{}, {"within_seconds": 60, "within_beats": 4}, {"within_beats": 90 * 96 + 1}], ids=["neither", "both", "too long"]
 )
-def test_a_rule_that_does_not_say_once_how_long_it_waits_stops_the_gatekeeper(folder: Path, said: dict[str, int]) -> None:
+def test_a_rule_without_exactly_one_waiting_time_stops_the_gatekeeper(folder: Path, said: dict[str, int]) -> None:
     write(folder, None, risk="medium", **said)
     with pytest.raises(ConfigurationError, match="the rule landing"):
         load(folder)

@@ -30,7 +30,7 @@ def test_a_publisher_that_the_variable_names_needs_no_entry_in_the_policy(monkey
     assert policies.sha256 != load(policy_directory()).sha256
 
 
-def test_what_the_policy_says_of_a_publisher_stands_above_the_variable(tmp_path: Path) -> None:
+def test_the_policy_of_a_publisher_wins_over_the_variable(tmp_path: Path) -> None:
     folder = copy_of_policies(tmp_path, "ci", kinds=["request"])
     ci = load(folder, ("ci",)).publishers.of("ci")
     assert ci is not None

@@ -119,7 +119,7 @@ def test_a_broken_file_of_the_folder_is_not_replaced_by_the_delivered_one(overla
         load(overlay)
 
 
-def test_policy_show_and_doctor_say_where_each_file_comes_from(overlay: Path) -> None:
+def test_policy_show_and_doctor_name_the_source_of_each_file(overlay: Path) -> None:
     shown = invoke(["policy", "show", "--policies", str(overlay), "--json"])
     files = {each["name"]: each for each in json.loads(shown.stdout)["files"]}
     assert (files["protected_paths.json"]["from"], files["models.json"]["from"]) == ("folder", "delivered")

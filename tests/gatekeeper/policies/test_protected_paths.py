@@ -158,7 +158,7 @@ def test_no_retry_line_names_what_is_sacred(policies: Policies) -> None:
 
 
 @pytest.mark.parametrize("path", ["server.key", "ca.pem", ".env.production", "infra/prod.tfvars", "x.tfvars.json"])
-def test_content_decides_where_the_name_tells_little(path: str, policies: Policies) -> None:
+def test_content_decides_where_the_name_is_ambiguous(path: str, policies: Policies) -> None:
     assert policies.content_decides(path.encode())
 
 

@@ -142,7 +142,7 @@ async def test_a_start_reads_what_came_after_the_checkpoint_alone(start: Start) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_start_from_any_point_knows_what_the_whole_ledger_says(start: Start, seed: int) -> None:
+async def test_a_start_from_any_point_knows_the_complete_ledger(start: Start, seed: int) -> None:
     steps = mixed(seed)
     cuts = sorted(random.Random(seed).sample(range(1, len(steps)), 6))  # noqa: S311 - it chooses, it keeps no secret
     for first, last in zip([0, *cuts], [*cuts, len(steps)], strict=True):
@@ -156,7 +156,7 @@ async def test_a_start_from_any_point_knows_what_the_whole_ledger_says(start: St
             follower.checkpoint.close()
 
 
-async def test_a_file_that_was_changed_or_cut_anywhere_tells_nothing_that_is_not_so(start: Start) -> None:
+async def test_an_altered_or_truncated_checkpoint_yields_nothing_false(start: Start) -> None:
     steps = mixed(9)
     await start.write(steps[: len(steps) // 2])
     (await start()).close()

@@ -37,7 +37,7 @@ def test_an_open_run_is_due_when_its_wall_clock_has_run_out(state: str, from_con
     assert deadlines.due(START + 100.1) == (RUN_ID,)
 
 
-def test_a_run_is_told_once_until_it_was_looked_at() -> None:
+def test_an_overdue_run_is_reported_once_until_it_is_checked() -> None:
     world = BudgetedRun(Script(), budget=Budget(wall_sec=100))
     world.deliver_until("S2")
     deadlines = watched(world)

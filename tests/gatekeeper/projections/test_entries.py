@@ -30,7 +30,7 @@ def test_a_foreign_message_in_the_ledger_is_passed_over(data: bytes) -> None:
     assert read_entry(Message(run_subject(RUN_ID), data)) is None
 
 
-def test_an_entry_tells_how_its_run_ended() -> None:
+def test_an_entry_records_how_its_run_ended() -> None:
     simulated = SimulatedRun(Script())
     while simulated.under_way:
         simulated.deliver(simulated.under_way.pop(0))

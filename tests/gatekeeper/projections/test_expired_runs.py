@@ -125,7 +125,7 @@ async def test_the_status_of_an_expired_run_is_that_of_its_end(expired: Expired)
     assert hidden.code == "run_unknown"
 
 
-async def test_followers_are_told_that_a_run_expired_and_come_to_an_end(expired: Expired) -> None:
+async def test_followers_learn_that_a_run_expired_and_end(expired: Expired) -> None:
     bus = expired.intake.bus
     await bus.serve(
         "gw-gatekeeper", {f"{subject}.acme": each for subject, each in expired.intake.questions.endpoints().items()}

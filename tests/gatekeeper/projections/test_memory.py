@@ -148,9 +148,7 @@ async def test_a_publisher_asks_without_a_run_what_its_own_came_to(make_reposito
         assert kept.code == empty.code == "memory_unknown"
 
 
-async def test_a_run_is_told_of_its_publishers_earlier_runs_and_of_no_others(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_a_run_receives_earlier_runs_of_its_publisher_only(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     contract = contract_on(repository)
     policies = policies_with_memory(tmp_path, entries=2)
@@ -189,9 +187,7 @@ async def test_a_run_is_told_of_its_publishers_earlier_runs_and_of_no_others(
             assert await index.entries(key, publisher) == await known.entries(key, publisher)
 
 
-async def test_without_the_policy_file_nothing_is_told_and_nothing_is_kept(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_without_the_policy_file_no_memory_is_given_or_kept(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     contract = contract_on(repository)
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
@@ -225,7 +221,7 @@ async def known(index: MemoryIndex, publisher: str = "default") -> tuple[str, ..
     return tuple(entry.run_id for entry in await index.entries(KEY, publisher))
 
 
-async def test_what_the_ledger_lets_go_of_is_told_no_more() -> None:
+async def test_runs_that_left_the_ledger_are_no_longer_remembered() -> None:
     run = make_remembered("aborted", bounds=BOUNDS)
     run.step(seal(make_entry(1, run_id=run.run_id)))
     last = expire(run.run, datetime.now(UTC), "tests", "90 days")
@@ -258,7 +254,7 @@ async def test_an_entry_is_taken_once_and_only_of_the_run_that_was_sealed() -> N
     assert await known(index) == (run.run_id,)
 
 
-async def test_what_is_no_entry_of_the_ledger_says_nothing() -> None:
+async def test_a_malformed_ledger_entry_adds_no_memory() -> None:
     index = MemoryIndex()
     for kind in ("run_accepted", "bundle_sealed", "run_expired"):
         for payload in (b"null", b"[]", b'{"memory": {"run_id": 1}}', b'{"memory": {"entries": "all"}, "accepted": 1}'):
@@ -267,7 +263,7 @@ async def test_what_is_no_entry_of_the_ledger_says_nothing() -> None:
     assert await known(index) == ()
 
 
-async def test_a_gatekeeper_that_is_still_reading_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gatekeeper_that_is_still_reading_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_index, "START", 0)
     with pytest.raises(Exception, match="ask again") as refused:
         await MemoryIndex().entries(KEY, "default")
@@ -275,7 +271,7 @@ async def test_a_gatekeeper_that_is_still_reading_says_so(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("fields", [{"entries": 0}, {"entries": 33}, {"max_bytes": 1}, {"unknown": True}, {"version": "2"}])
-def test_a_policy_that_says_nothing_sensible_is_refused(fields: dict[str, object], tmp_path: Path) -> None:
+def test_a_meaningless_policy_is_refused(fields: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"memory\.json"):
         load(policies_with_memory(tmp_path, **fields))
 

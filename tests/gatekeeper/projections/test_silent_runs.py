@@ -46,7 +46,7 @@ def test_it_is_silent_after_two_beats_and_not_before(runs: SilentRuns) -> None:
     assert runs.count(120.1) == 1
 
 
-def test_a_claim_ends_the_silence_and_says_what_is_done(runs: SilentRuns) -> None:
+def test_a_claim_ends_the_silence_and_names_the_activity(runs: SilentRuns) -> None:
     assert runs.claimed(make_claim(activity="command"), 150.0)
     assert runs.silent_since(RUN, 170.0) is None
     life = runs.tasks(RUN, 170.1)[TASK]

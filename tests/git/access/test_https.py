@@ -110,7 +110,7 @@ async def test_a_role_that_the_entry_does_not_name_is_not_let_in(
     assert not server.seen
 
 
-async def test_a_wrong_token_is_told(server: GitServer, make_mirrors: MakeMirrors) -> None:
+async def test_a_wrong_token_is_reported(server: GitServer, make_mirrors: MakeMirrors) -> None:
     mirrors = make_mirrors("worker")
     server.rights = {PUSH: RIGHTS[PUSH]}
     assert (await refusal(mirrors.open(server.url("team/shop.git")))).reason == "repository_access_denied"
@@ -127,7 +127,7 @@ async def test_a_token_that_expired_is_replaced_without_a_restart(
     assert await mirror.resolve("main") == remote.head("main")
 
 
-async def test_a_token_that_is_not_there_is_told_before_anything_is_asked(
+async def test_a_missing_token_is_reported_before_any_request(
     server: GitServer, make_mirrors: MakeMirrors, tmp_path: Path
 ) -> None:
     mirrors = make_mirrors("worker")
@@ -211,7 +211,7 @@ async def test_the_proxy_of_the_entry_is_used_with_its_own_password(
     assert server.passwords() == {None, READ}
 
 
-async def test_a_proxy_that_refuses_is_told(server: GitServer, make_mirrors: MakeMirrors, tmp_path: Path) -> None:
+async def test_a_proxy_that_refuses_is_reported(server: GitServer, make_mirrors: MakeMirrors, tmp_path: Path) -> None:
     with counting_proxy("what nobody has") as proxy:
         told = entry(server, tmp_path / "tokens", proxy={"url": f"http://127.0.0.1:{proxy.port}"})
         error = await refusal(make_mirrors("worker", told).open(server.url("team/shop.git")))

@@ -119,7 +119,7 @@ def test_the_first_entry_that_covers_an_address_holds(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("role", ["worker", "testrunner", "reviewer", "techlead", "pm"])
-def test_no_role_but_the_gatekeeper_pushes_whatever_the_policy_says(tmp_path: Path, role: Any) -> None:
+def test_no_role_but_the_gatekeeper_pushes_under_any_policy(tmp_path: Path, role: Any) -> None:
     access = RepositoryAccess.load(write_policy(tmp_path, {"places": [PLACE], "read": TOKEN, "push": TOKEN}), role)
     for address in ("https://forge.example/team/x", "https://elsewhere.example/x"):
         with pytest.raises(DeniedError) as caught:

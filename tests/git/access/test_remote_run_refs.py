@@ -58,7 +58,7 @@ def code(refs: RemoteRunRefs, found: RunRef) -> str:
 
 
 @pytest.mark.parametrize("filters", ["true", "false"])
-def test_what_the_owner_has_is_told_from_what_nobody_else_has(
+def test_merged_run_branches_are_distinguished_from_unmerged_ones(
     remote: Repository, server: GitServer, branches: dict[str, str], make_refs: MakeRefs, tmp_path: Path, filters: str
 ) -> None:
     """Without a file of the repository, where its server can leave them out."""
@@ -103,7 +103,7 @@ def test_a_deletion_whose_answer_is_lost_is_found_and_no_failure(
     assert not remote.exists("refs/heads/gatewright/run-merged")
 
 
-def test_a_branch_that_the_server_keeps_is_told_in_its_words_and_the_next_one_goes(
+def test_a_refused_branch_deletion_is_quoted_and_the_next_succeeds(
     remote: Repository, branches: dict[str, str], make_refs: MakeRefs
 ) -> None:
     hook = remote.path / "hooks/update"

@@ -95,14 +95,14 @@ async def test_a_host_whose_key_is_not_the_known_one_is_not_spoken_to(
     assert not ssh_server.offered
 
 
-async def test_a_key_that_the_server_does_not_know_is_told(ssh_server: SshServer, tmp_path: Path) -> None:
+async def test_a_key_unknown_to_the_server_is_reported(ssh_server: SshServer, tmp_path: Path) -> None:
     make_key(tmp_path / "read-key")
     with pytest.raises(GitError) as caught:
         await opened(ssh_server, tmp_path)
     assert caught.value.reason == "repository_access_denied"
 
 
-async def test_a_key_that_is_not_there_is_told(ssh_server: SshServer, tmp_path: Path) -> None:
+async def test_a_missing_key_is_reported(ssh_server: SshServer, tmp_path: Path) -> None:
     (tmp_path / "read-key").unlink()
     with pytest.raises(GitError) as caught:
         await opened(ssh_server, tmp_path)
@@ -147,7 +147,7 @@ async def test_branches_of_runs_are_deleted_with_the_key_that_pushes(
     assert remote.exists(second.ref)
 
 
-async def test_the_agent_is_asked_where_the_policy_says_so_and_nowhere_else(
+async def test_the_agent_is_used_only_where_the_policy_allows_it(
     ssh_server: SshServer, remote: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agents_key = make_key(tmp_path / "agents-key")

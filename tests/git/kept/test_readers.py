@@ -86,7 +86,9 @@ def _ids(repository: Repository, *names: str) -> list[str]:
     return [repository.git("rev-parse", name).decode().strip() for name in names]
 
 
-def test_both_ways_say_the_same(source: Repository, readers: KeptReaders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_and_single_readers_return_the_same(
+    source: Repository, readers: KeptReaders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source.git("tag", "--annotate", "--message=a tag", "tagged")
     git, once, kept = _both(source, readers)
     started = Started(git, monkeypatch)

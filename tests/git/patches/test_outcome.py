@@ -83,7 +83,7 @@ def test_lines_are_compared_as_often_as_they_stand(old: list[str], new: list[str
     assert has_lines(before, after, b"", ()) == (Counter(old) == Counter(new) and (ends or not new))
 
 
-def test_hunks_are_applied_just_where_they_say() -> None:
+def test_hunks_are_applied_exactly_at_their_lines() -> None:
     (file,) = read_patch(EDIT).files
     assert apply_in_place(OLD, EDIT, file) == NEW
     assert apply_in_place(b"zero\n" + OLD, EDIT, file) is None

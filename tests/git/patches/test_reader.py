@@ -322,14 +322,14 @@ PREFIXES = {
 
 
 @pytest.mark.parametrize("name", PREFIXES)
-def test_prefixes_are_told_by_the_two_names(name: str) -> None:
+def test_prefixes_are_inferred_from_the_two_names(name: str) -> None:
     line, strip, path = PREFIXES[name]
     reading = read_patch(line + b"\nold mode 100644\nnew mode 100755\n")
     assert (reading.strip, [file.path for file in reading.files]) == (strip, [path])
 
 
 @pytest.mark.parametrize("style", [b"a/x b/y", b"x y", b"i/x w/y"], ids=["default", "none", "mnemonic"])
-def test_prefixes_of_a_rename_are_told_by_its_names(style: bytes) -> None:
+def test_prefixes_of_a_rename_are_inferred_from_its_names(style: bytes) -> None:
     (file,) = files_of(RENAMED.replace(b"a/x b/y", style))
     assert (file.old, file.new) == (b"x", b"y")
 
