@@ -93,7 +93,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_call_to_its_end(system: Sys
     assert await calls.call(None, system.ask, "next") == "next"
 
 
-async def test_outages_in_a_row_have_nobody_ask_for_a_while(system: System) -> None:
+async def test_repeated_outages_suspend_calls_for_a_while(system: System) -> None:
     clock = StillClock()
     calls = calls_to(clock)
     system.going.set()

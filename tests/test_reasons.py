@@ -149,7 +149,7 @@ def test_no_advice_names_an_option_that_a_retry_line_may_not_add(code: str) -> N
     assert not named or REASONS[code].family == "bad_input"
 
 
-def test_an_unknown_code_without_a_family_is_a_no_and_may_not_be_sent_again() -> None:
+def test_an_unknown_code_without_a_family_is_a_final_refusal() -> None:
     assert (family_of("of_a_later_version"), passes("of_a_later_version")) == ("refused", False)
     assert family_of("of_a_later_version", "infrastructure") == "infrastructure"
     assert advice_for("of_a_later_version") is None

@@ -42,7 +42,7 @@ def test_what_shares_a_stack_is_played_by_one_process(scheduling: SharedStacks, 
     assert scheduling._split_scope(test) == scope
 
 
-def test_a_process_that_came_in_place_of_another_is_given_work_once_it_has_collected(scheduling: SharedStacks) -> None:
+def test_a_replacement_process_receives_work_once_it_has_collected(scheduling: SharedStacks) -> None:
     stub = Node()
     node = cast("WorkerController", stub)
     scheduling.workqueue["tests/a.py"] = {"tests/a.py::test_a": False}

@@ -22,7 +22,7 @@ class Case(NamedTuple):
 
 
 @given(count=st.integers(0, 60), most=st.integers(2, 12))
-def test_of_many_cases_as_many_as_wanted_are_played_and_the_ends_are_among_them(count: int, most: int) -> None:
+def test_a_sample_has_the_requested_size_and_both_ends(count: int, most: int) -> None:
     cases = [Case(f"tests/test_a.py::test_b[{number}]") for number in range(count)]
     others = [Case(f"tests/test_a.py::test_c[{number}]") for number in range(2)]
     left_out = cast("set[Case]", further_cases(cast("list[pytest.Item]", [*cases, *others]), most))

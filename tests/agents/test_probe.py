@@ -43,7 +43,7 @@ def test_an_agent_that_asks_and_obeys_may_have_every_contract(agent: str, tmp_pa
 
 
 @pytest.mark.parametrize("agent", ["codex", "codex-acp"])
-def test_codex_does_not_ask_in_its_own_sandbox_and_may_have_contracts_that_let_it(agent: str, tmp_path: Path) -> None:
+def test_codex_permissions_follow_from_its_failed_probe_steps(agent: str, tmp_path: Path) -> None:
     found = probe(agent, tmp_path / "home")
     assert [step["step"] for step in found["steps"] if step["outcome"] == "failed"] == ["asks", "obeys_no", "read_only"]
     shells = ["never", "untrusted"] if agent == "codex" else ["never"]

@@ -100,7 +100,7 @@ MODELS: dict[Api, str] = {
 
 
 @pytest.mark.parametrize("agent", APIS)
-async def test_an_agent_asks_the_same_twice_and_one_changed_byte_of_its_order_is_a_miss(
+async def test_replays_ask_the_same_and_a_changed_order_misses(
     agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o755)

@@ -144,7 +144,7 @@ async def test_a_fresh_session_knows_the_round_before_by_its_order_alone(
 
 
 @every_agent
-async def test_a_session_that_the_agent_does_not_know_any_more_is_followed_by_a_fresh_one(
+async def test_an_unknown_session_is_replaced_by_a_fresh_one(
     fixture: HandlerFixture, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
     worker = worker_of(fixture, provider, monkeypatch, "resume", "one")

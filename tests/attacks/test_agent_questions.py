@@ -137,7 +137,7 @@ async def test_a_question_lasts_no_longer_than_the_time_that_its_agent_has(inbox
     assert (await ask(inbox, replace(QUESTION, seconds=5.0))).status == "expired"
 
 
-async def test_the_end_of_a_question_is_made_again_though_its_seconds_are_no_whole_ones(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_fractional_question_deadline_is_rounded_down_and_verifies(inbox: Inbox, tmp_path: Path) -> None:
     await ask(inbox, replace(QUESTION, seconds=59.98765))
     asked = await inbox.asked()
     assert datetime.fromisoformat(asked.expires_at) - datetime.fromisoformat(asked.created_at) == timedelta(seconds=59)
@@ -145,9 +145,7 @@ async def test_the_end_of_a_question_is_made_again_though_its_seconds_are_no_who
     assert_verified(tmp_path)
 
 
-async def test_the_question_of_a_worker_that_was_killed_is_withdrawn_when_the_next_one_asks(
-    inbox: Inbox, tmp_path: Path
-) -> None:
+async def test_the_next_worker_withdraws_the_question_of_a_killed_one(inbox: Inbox, tmp_path: Path) -> None:
     await ask(inbox)
     again = replace(QUESTION, question_id="1" * 32, delivery=2)
     assert (await ask(inbox, again)).standing == "pending"
@@ -161,7 +159,7 @@ async def test_the_question_of_a_worker_that_was_killed_is_withdrawn_when_the_ne
     assert_verified(tmp_path)
 
 
-async def test_a_question_of_a_task_that_is_over_is_withdrawn_and_a_yes_comes_too_late(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_late_approval_of_an_ended_task_is_refused(inbox: Inbox, tmp_path: Path) -> None:
     await ask(inbox)
     request = await inbox.asked()
     gatekeeper = inbox.gatekeeper
@@ -197,7 +195,7 @@ async def test_a_question_without_the_token_of_its_task_is_refused(inbox: Inbox)
     assert (await inbox.run()).approvals == {}
 
 
-async def test_a_question_of_another_run_or_of_a_task_that_is_not_in_hand_is_refused(inbox: Inbox) -> None:
+async def test_a_question_of_a_foreign_or_unclaimed_task_is_refused(inbox: Inbox) -> None:
     assert await refused(inbox, replace(QUESTION, run_id="run-9999999999")) == "run_unknown"
     assert await refused(inbox, replace(QUESTION, task_id=f"{RUN}.plan.w02")) == "agent_question_out_of_turn"
     assert await refused(inbox, replace(QUESTION, task_id=f"{RUN}.plan")) == "agent_question_out_of_turn"
@@ -237,7 +235,7 @@ async def test_who_is_not_asked_cannot_allow_it(inbox: Inbox) -> None:
     assert (await ask(inbox)).standing == "pending"
 
 
-async def test_without_a_rule_or_where_the_contract_lets_no_agent_ask_nobody_is(
+async def test_a_question_without_a_rule_or_permission_is_refused(
     make_repository: MakeRepository, tmp_path: Path, clock: HandClock
 ) -> None:
     repository = make_repository(files={"README.md": b"text\n"})
@@ -248,6 +246,6 @@ async def test_without_a_rule_or_where_the_contract_lets_no_agent_ask_nobody_is(
 
 
 @pytest.mark.parametrize("field", [{"escalate_to": ["ben"]}, {"release_locks": True}, {"autopilot": True, "risk": "low"}])
-def test_a_rule_by_which_nobody_would_be_asked_is_refused(tmp_path: Path, field: dict[str, object]) -> None:
+def test_a_rule_without_approvers_is_refused(tmp_path: Path, field: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="leave"):
         load(policies_with(tmp_path / "policies", {**ASKS, **field}))

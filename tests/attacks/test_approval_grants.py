@@ -215,14 +215,14 @@ async def test_a_folder_is_that_folder_as_it_is_spelled(opened: Opened, granted:
         assert await asked_all_the_same(inbox, await inbox.work({written: b"new\n"}))
 
 
-async def test_a_file_that_is_moved_into_a_granted_folder_is_a_change_of_where_it_was(opened: Opened) -> None:
+async def test_a_move_into_a_granted_folder_also_changes_its_origin(opened: Opened) -> None:
     async with opened() as inbox:
         await bring(inbox, grant_on(inbox, paths=("docs/",)))
         await inbox.submit(allowed_paths=("README.md", "docs"))
         assert await asked_all_the_same(inbox, await inbox.work({"README.md": None, "docs/README.md": b"text\n"}))
 
 
-async def test_a_link_in_a_granted_folder_to_a_file_outside_of_it_is_refused_as_without_the_grant(opened: Opened) -> None:
+async def test_a_link_out_of_a_granted_folder_is_refused(opened: Opened) -> None:
     async with opened() as inbox:
         await bring(inbox, grant_on(inbox, paths=("docs/",)))
         await inbox.submit(allowed_paths=("docs",))

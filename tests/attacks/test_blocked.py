@@ -213,7 +213,7 @@ async def test_hostile_words_are_shown_on_one_line_and_cut(inbox: Inbox, tmp_pat
     ],
     ids=["waits", "no-guess", "no-fallback", "preference"],
 )
-async def test_what_is_no_block_asks_nobody(inbox: Inbox, illegal: Blocked) -> None:
+async def test_a_malformed_block_asks_no_person(inbox: Inbox, illegal: Blocked) -> None:
     assert (await work(inbox, illegal)).approvals == {}
 
 
@@ -306,7 +306,7 @@ async def test_open_questions_of_pm_tech_lead_and_reviewer_reach_people(inbox: I
     assert_verified(tmp_path)
 
 
-async def test_what_a_publisher_has_a_pm_ask_in_its_own_contract_is_asked_of_nobody(inbox: Inbox) -> None:
+async def test_questions_planted_by_a_publisher_reach_no_person(inbox: Inbox) -> None:
     assert pending(await inbox.submit(consultation=asked_by("eve"))) == ()
 
 

@@ -57,7 +57,7 @@ async def test_bytecode_that_one_change_has_left_is_not_there_for_the_next_one(s
 
 
 @pytest.mark.long
-async def test_bytecode_of_the_baseline_is_not_taken_for_a_changed_source_of_the_same_length(suite: Suite) -> None:
+async def test_stale_bytecode_never_replaces_a_changed_source_of_equal_length(suite: Suite) -> None:
     await suite.tested({"other.py": b"number = 2\n"}, PYTEST)
     report = await suite.tested({"tests/test_seen.py": SEEN}, PYTEST)
     told = suite.printed(report)

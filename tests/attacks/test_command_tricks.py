@@ -225,7 +225,7 @@ def test_a_javascript_interpreter_with_more_than_a_script(text: str, policies: P
         "-k",
     ],
 )
-def test_pytest_with_code_configuration_or_places_of_somebody_else(words: str, policies: Policies) -> None:
+def test_pytest_with_foreign_code_configuration_or_paths_is_refused(words: str, policies: Policies) -> None:
     assert refused(policies, test=f"pytest {words}")
     assert refused(policies, test=f"python -m pytest {words}")
 

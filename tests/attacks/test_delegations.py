@@ -54,7 +54,7 @@ async def handed(inbox: Inbox, to: str = "ben", person: str = "ana") -> Approval
     return await inbox.said("delegate", person, delegate_to=to)
 
 
-async def test_a_request_that_is_handed_on_waits_for_the_other_person_whose_yes_lands_it(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_delegated_request_waits_for_the_delegates_approval(inbox: Inbox, tmp_path: Path) -> None:
     await inbox.to_the_candidate()
     reply = await inbox.decide(signed(await handed(inbox)))
     assert [(each.verdict, each.state) for each in reply.recorded] == [("delegate", "AWAITING_APPROVAL")]

@@ -225,9 +225,7 @@ async def test_one_text_in_the_place_of_many_files_is_deleting_them(opened: Open
         assert codes(await gate.diff(await gate.worked(patch))) == ["destructive_unstated"]
 
 
-async def test_a_new_file_of_the_same_name_stands_for_one_lost_file_that_it_holds(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_a_new_file_accounts_for_at_most_one_lost_file(make_repository: MakeRepository, tmp_path: Path) -> None:
     files = {f"src/many/{number:03}/a.py": BODY + b"last = %d\n" % number for number in range(40)}
     async with open_gate(make_repository(files=files), tmp_path) as gate:
         for kept in (BODY, b"nothing_of_it = 1\n" * 40):

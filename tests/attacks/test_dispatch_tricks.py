@@ -52,7 +52,7 @@ async def test_a_role_that_never_dispatches_orders_work(owner: Agent, make_repos
         await refused(gatekeeper, contract, "dispatch_forbidden", "dispatch.table")
 
 
-async def test_an_owner_that_nobody_registered_orders_work(make_repository: MakeRepository, tmp_path: Path) -> None:
+async def test_an_unregistered_owner_orders_work(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     contract = contract_on(repository, owner_agent=Agent(role="PM", agent_id="pm-of-mine"))
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
@@ -148,7 +148,7 @@ async def test_a_plan_gives_work_past_the_table(
         assert gatekeeper.nothing_landed()
 
 
-async def test_a_plan_by_somebody_else_in_the_tech_leads_name(make_repository: MakeRepository, tmp_path: Path) -> None:
+async def test_a_plan_by_another_agent_in_the_tech_leads_name(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         run = await gatekeeper.submit(contract_on(repository))

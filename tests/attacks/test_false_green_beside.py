@@ -65,7 +65,7 @@ async def test_bytecode_that_goes_is_an_honest_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("trick", PLUGINS)
 async def test_baseline_tests_expose_a_plugin_hidden_in_package_metadata(suite: Suite, trick: str) -> None:
-    """It swallows a test by its name: a control cannot show that. The policy protects the file."""
+    """The plugin drops a test by name, which a control cannot show. The policy protects the file."""
     report = await suite.tested({"pricing.py": BROKEN, **PLUGINS[trick]}, PYTEST)
     assert report.status == "PASS", suite.printed(report)
     without = proof_of(report).baseline_tests

@@ -259,7 +259,7 @@ async def test_temporary_replacements_by_plugins_and_tests_are_not_reported(tmp_
     assert list(ran.told.outcomes.values()).count("passed") == 44
 
 
-async def test_what_a_file_puts_there_that_the_baseline_has_is_no_finding_of_a_change(tmp_path: Path) -> None:
+async def test_a_replacement_already_in_the_baseline_is_no_finding(tmp_path: Path) -> None:
     patch = b"import _pytest.skipping as place\n\n\ndef other(item):\n    return None\n\n\nplace.evaluate_skip_marks = other\n"
     files = {path: text.decode() for path, text in FILES.items()} | {"conftest.py": patch.decode()}
     ran = await running.Suite(tmp_path, PYTEST.split(), files, plain_environment()).all()

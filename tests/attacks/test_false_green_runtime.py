@@ -226,9 +226,7 @@ REMAINS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("trick", series(REMAINS, "it is right where pytest is loaded"))
-async def test_source_that_knows_the_real_run_passes_its_tests_and_is_refused_by_the_review(
-    suite: Suite, tmp_path: Path, trick: str
-) -> None:
+async def test_the_review_refuses_source_that_recognises_the_real_run(suite: Suite, tmp_path: Path, trick: str) -> None:
     report = await verdict(suite, tmp_path, {"pricing.py": REMAINS[trick]}, pack="medium")
     assert (report.verdict, report.code, report.summary) == ("PASS", "ok", "passed")
     contract = make_contract(policy_pack="medium", scope=Scope())

@@ -173,7 +173,7 @@ async def test_a_publisher_whose_people_are_named_needs_no_claim(opened: Opened,
         assert_verified(tmp_path)
 
 
-def test_a_publisher_that_goes_by_default_has_not_its_people() -> None:
+def test_a_publisher_with_default_rules_inherits_no_persons() -> None:
     known = json.loads((Path(__file__).parents[2] / "policies" / "publishers.json").read_text())
     known["publishers"][1]["persons"] = ["ana"]
     named = Publishers.model_validate(known).with_named(["payments"]).of("payments")

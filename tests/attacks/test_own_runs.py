@@ -114,7 +114,7 @@ async def test_a_decision_names_its_person_in_any_case(make_repository: MakeRepo
         assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
 
 
-async def test_nobody_hands_a_request_to_themselves_by_another_case(make_repository: MakeRepository, tmp_path: Path) -> None:
+async def test_delegating_to_yourself_in_another_spelling_is_refused(make_repository: MakeRepository, tmp_path: Path) -> None:
     async with open_inbox(make_repository(), tmp_path, LANDING, clock=HandClock()) as inbox:
         await inbox.to_the_candidate()
         assert await refused(inbox, signed(await inbox.said("delegate", delegate_to="Ana"))) == "delegate_not_allowed"

@@ -116,7 +116,7 @@ async def test_a_key_for_ssh_still_counts_beside_it(inbox: Inbox) -> None:
         ({"key": PASSKEY.line, "origins": [f"{ORIGIN}/path"]}, "origins"),
     ],
 )
-def test_a_roster_with_a_passkey_for_pages_that_are_not_its_own_cannot_be_used(entry: dict[str, object], words: str) -> None:
+def test_a_roster_with_a_passkey_for_foreign_pages_is_refused(entry: dict[str, object], words: str) -> None:
     data = json.dumps({"version": "1", "people": [{"name": "ana", "keys": [entry]}]}).encode()
     with pytest.raises(ConfigurationError, match=words):
         read_roster(Path("approvers.json"), data)

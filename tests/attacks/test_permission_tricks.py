@@ -167,7 +167,7 @@ async def test_a_shard_that_widens_itself_is_refused(make_repository: MakeReposi
         assert gatekeeper.nothing_landed()
 
 
-async def test_whoever_may_only_read_lands_no_change(make_repository: MakeRepository, tmp_path: Path) -> None:
+async def test_a_read_only_identity_lands_no_change(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository(files={"README.md": b"one\n", "src/a.py": b"a = 1\n"})
     reading = ToolPermissions(filesystem="read-only", shell="never", network="deny", mcp_tools=())
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:

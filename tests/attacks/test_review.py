@@ -144,9 +144,7 @@ async def test_the_role_reviewers_report_is_a_vote_of_quality(
         assert_verified(tmp_path)
 
 
-async def test_no_quorum_in_time_asks_again_and_then_a_duo_stands_in_for_the_owner(
-    inbox: Inbox, clock: HandClock, tmp_path: Path
-) -> None:
+async def test_a_missed_quorum_asks_again_and_then_a_duo(inbox: Inbox, clock: HandClock, tmp_path: Path) -> None:
     await inbox.to_the_candidate()
     await cast(inbox, "architect", "green")
     await cast(inbox, "tester", "green")
@@ -221,7 +219,7 @@ async def test_an_earlier_vote_cannot_be_brought_again(inbox: Inbox) -> None:
     assert [each.colour for each in (await standing(inbox)).votes] == ["red"]
 
 
-async def test_of_two_contradicting_votes_of_one_person_at_once_one_counts_and_there_is_one_history(inbox: Inbox) -> None:
+async def test_of_two_contradicting_votes_of_one_person_one_counts(inbox: Inbox) -> None:
     await inbox.to_the_candidate()
     yes = await vote(inbox, "owner", "green")
     assert yes.vote is not None
@@ -234,7 +232,7 @@ async def test_of_two_contradicting_votes_of_one_person_at_once_one_counts_and_t
     assert len(asked.votes) == 1
 
 
-async def test_who_made_the_change_reads_the_votes_and_no_words_of_a_vote_stand_for_another(inbox: Inbox) -> None:
+async def test_vote_text_cannot_forge_another_vote_for_the_maker(inbox: Inbox) -> None:
     await inbox.to_the_candidate()
     decision = await vote(inbox, "owner", "red")
     assert decision.vote is not None
@@ -271,7 +269,7 @@ async def test_a_yellow_vote_promises_something_for_a_day_to_come(inbox: Inbox) 
         assert await refused(inbox, signed(said, "owner")) == "vote_without_mitigation"
 
 
-async def test_a_plain_yes_or_no_is_no_vote_and_a_vote_is_no_answer_to_another_question(
+async def test_plain_answers_and_votes_never_replace_each_other(
     inbox: Inbox, make_repository: MakeRepository, tmp_path: Path, clock: HandClock
 ) -> None:
     await inbox.to_the_candidate()

@@ -142,9 +142,7 @@ def test_a_model_that_works_and_reviews_counts_for_no_rule(tmp_path: Path) -> No
     load(policies)
 
 
-async def test_a_model_that_has_found_something_and_one_that_the_rule_does_not_count_have_no_vote(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_models_with_findings_or_excluded_by_rule_have_no_vote(make_repository: MakeRepository, tmp_path: Path) -> None:
     async with opened(make_repository, tmp_path / "found", quorum=QUORUM) as inbox:
         await consulted(inbox, REMARK)
         assert await voters_of(inbox) == ["role:reviewer"]
@@ -153,9 +151,7 @@ async def test_a_model_that_has_found_something_and_one_that_the_rule_does_not_c
         assert await voters_of(inbox) == ["role:reviewer"]
 
 
-async def test_a_review_is_a_draft_until_its_votes_are_asked_for_and_again_once_the_change_was_sent_back(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_a_review_is_a_draft_until_votes_are_requested(make_repository: MakeRepository, tmp_path: Path) -> None:
     quorum = {"domain": ["owner"], "quality": ["tester"]}
     async with opened(make_repository, tmp_path, quorum=quorum, on_reject="repair") as inbox:
         await inbox.submit(executor=AGENT, timeout_retry=TimeoutRetry(timeout_sec=60, max_retries=1, retry_backoff_sec=0))
@@ -191,9 +187,7 @@ async def test_a_run_that_no_rule_has_reviewed_is_no_draft(make_repository: Make
         assert "No votes are asked for" in await section_of(inbox)
 
 
-async def test_a_quorum_that_does_not_come_in_four_beats_asks_more_reviewers_and_then_ends_the_run(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_a_quorum_missed_for_four_beats_ends_the_run(make_repository: MakeRepository, tmp_path: Path) -> None:
     escalated = {"approvers": ["owner", "tester"], "escalate_to": ["owner", "tester", "architect"]}
     async with opened(make_repository, tmp_path, BEAT, within_seconds=None, within_beats=4, **escalated) as inbox:
         assert isinstance(inbox.clock, HandClock)

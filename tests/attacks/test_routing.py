@@ -138,7 +138,7 @@ async def test_tests_that_show_nothing_leave_a_doubt_that_a_critic_is_asked_abou
 
 
 async def test_nothing_lands_before_its_risk_is_known(repository: Repository, tmp_path: Path) -> None:
-    """A replica that goes on too early is refused by the landing gate."""
+    """The landing gate refuses a replica that continues too early."""
     async with open_routed(repository, tmp_path, HandClock(), RISK) as routed:
         run = await routed.made({"src/a.py": b"a = 2\n"})
         early = replace(run, state="S4", parked_from=None, routing=None)

@@ -90,14 +90,14 @@ def test_a_suspicious_form_blocks_under_medium_and_is_reported_under_low(path: s
 
 
 @pytest.mark.parametrize(("path", "new"), [*UNMISTAKABLE, *RARE])
-def test_the_contract_lets_a_form_pass_by_naming_the_file_and_what_was_there_is_no_finding(path: str, new: bytes) -> None:
+def test_a_form_passes_when_named_or_already_in_the_baseline(path: str, new: bytes) -> None:
     assert {each.blocking for each in found(path, b"", new, "high", path)} == {False}
     if not path.endswith((".pth", "customize.py")):
         assert not found(path, new, new + b"\n\n", "high")
 
 
 @pytest.mark.parametrize("path", ["pytest.py", "src/_pytest/__init__.py", "src/pluggy/__init__.py"])
-def test_a_module_in_the_place_of_the_runner_is_refused_when_it_comes_and_one_that_the_project_has_may_be_opened(
+def test_a_new_module_that_shadows_the_runner_is_refused(
     path: str,
 ) -> None:
     assert [each.blocking for each in found(path, None, b"x = 1\n", "low")] == [True]

@@ -119,7 +119,7 @@ except OSError as error:
     assert codes(await judged(fixture, result, tmp_path)) == ["symlink_refused", "symlink_escapes"]
 
 
-async def test_a_codemod_that_swaps_a_folder_for_a_link_to_have_the_host_s_files_collected(
+async def test_a_codemod_that_swaps_a_folder_for_a_host_link(
     fixture: HandlerFixture, worker: WorkerHandler, tmp_path: Path
 ) -> None:
     secrets = tmp_path / "secrets"
@@ -287,7 +287,7 @@ async def run_tests(fixture: HandlerFixture, script: str, *commands: str) -> Tes
     return await runner.handle(replace(task, inputs=inputs, acceptance_tests=checks), fixture.context())
 
 
-async def test_a_test_that_edits_what_it_tests_is_noticed_and_its_edit_is_in_no_tree(fixture: HandlerFixture) -> None:
+async def test_a_test_that_edits_its_subject_is_noticed_and_discarded(fixture: HandlerFixture) -> None:
     edit = "open('src/b.py', 'w').write('y = 2\\n')\nopen('src/a.py', 'a').write('evil = 1\\n')\n"
     report = await run_tests(fixture, edit, "python3 tools/test.py", "python3 src/check.py")
     (note,) = (fixture.artifacts.stored[each.uri] for each in report.artifacts if each.name == "workspace_changes")

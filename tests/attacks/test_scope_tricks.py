@@ -71,7 +71,7 @@ async def test_a_file_that_becomes_a_link_to_itself_s_content(gate: RealGate) ->
     assert codes(await judged(gate)) == ["symlink_refused"]
 
 
-async def test_a_rename_out_of_the_scope_and_one_into_it_are_judged_on_both_sides(gate: RealGate) -> None:
+async def test_a_rename_across_the_scope_is_judged_on_both_sides(gate: RealGate) -> None:
     (gate.repository.path / "src/app.py").rename(gate.repository.path / "app.py")
     assert codes(await judged(gate)) == ["path_out_of_scope"]
     gate.repository.git("reset", "--quiet", "--hard")

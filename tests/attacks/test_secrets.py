@@ -90,7 +90,7 @@ async def test_a_credential_as_the_target_of_a_symbolic_link_is_refused(gate: Re
     assert "secret_found" in codes(report)
 
 
-async def test_a_key_of_the_tests_that_was_there_before_does_not_fail_a_change_around_it(gate: RealGate) -> None:
+async def test_an_old_test_key_does_not_fail_nearby_changes(gate: RealGate) -> None:
     patch = gate.patch({"src/fixture.py": f'KEY: str = "{OLD_KEY}"\n'.encode()})
     assert codes(await gate.judged(await gate.worked(patch))) == []
 

@@ -171,7 +171,7 @@ async def test_one_of_several_environments_that_changes_is_noticed(
     assert first.files_sha256 != second.files_sha256
 
 
-async def test_a_link_that_a_command_leaves_on_the_way_leads_no_mount_out_of_the_workspace(
+async def test_a_planted_link_redirects_no_mount_out_of_the_workspace(
     fixture: HandlerFixture, packages: Path, tmp_path: Path
 ) -> None:
     """The first command moves the folder away, and leaves a link to a folder of the host as it is seen when mounts are made."""

@@ -92,9 +92,7 @@ def repository(make_repository: MakeRepository) -> Repository:
     return make_repository(files=FILES)
 
 
-async def test_a_run_waits_before_the_task_that_would_send_and_is_given_leave_for_just_that(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_a_run_waits_for_permission_before_a_task_sends_anything(repository: Repository, tmp_path: Path) -> None:
     async with open_sending(repository, tmp_path, "manual", ASKS) as inbox:
         run = await inbox.submit(executor=MODEL)
         assert run.state == "AWAITING_APPROVAL"
@@ -243,9 +241,7 @@ async def test_what_only_the_test_runner_is_sent_is_no_source(repository: Reposi
         assert run.transfers[0].risk == "low"
 
 
-async def test_a_task_is_given_leave_for_what_the_run_has_made_and_for_nothing_that_was_slipped_in(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_a_task_may_send_only_what_its_run_has_made(repository: Repository, tmp_path: Path) -> None:
     async with open_sending(repository, tmp_path, "auto_low_risk") as inbox:
         run = await inbox.submit(executor=MODEL)
         made = Artifact(name="failed.test_report.a1", uri=f"artifact:sha256:{'b' * 64}", sha256="b" * 64)

@@ -241,7 +241,7 @@ def test_a_home_folder_that_holds_something_is_not_overwritten(tmp_path: Path) -
     assert refused.value.reason == "restore_target_in_use"
 
 
-def test_a_restore_that_was_cut_short_keeps_the_stack_from_starting_and_can_be_done_again(backup: Path, tmp_path: Path) -> None:
+def test_an_interrupted_restore_blocks_the_stack_and_can_be_repeated(backup: Path, tmp_path: Path) -> None:
     home = tmp_path / "new"
     contents = whole(backup)
     (backup / "home" / "keys" / "gatekeeper.pem").unlink()
@@ -274,7 +274,7 @@ def test_nothing_is_put_aside_where_no_bundle_is_newer_than_the_ledger(tmp_path:
     assert (home / "runs" / "run-open").is_dir()
 
 
-async def test_a_ledger_in_several_streams_comes_back_whole_and_no_part_of_it_is_left_out(tmp_path: Path) -> None:
+async def test_a_ledger_in_several_streams_is_restored_completely(tmp_path: Path) -> None:
     (tmp_path / "wrong").mkdir()
     with pytest.raises(GatewrightError) as refused:
         await keep(tmp_path / "wrong", tmp_path / "less", partitions=3, told=1)
@@ -300,9 +300,7 @@ def snapshot_of(stream: str, last: int) -> StreamSnapshot:
     return StreamSnapshot(stream=stream, sha256="", size=0, messages=last, last_sequence=last, config={}, state={})
 
 
-def test_a_bundle_is_later_than_the_stream_of_the_ledger_that_its_run_lies_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_is_backed_up_after_its_ledger_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     streams = [snapshot_of("RUNS", 10), snapshot_of("RUNS_1", 4), snapshot_of("RUNS_2", 7), snapshot_of("TASKS", 99)]
     layout = LedgerLayout(3)
     ends = {layout.place(part, last + more): more > 0 for part, last in enumerate((10, 4, 7)) for more in (0, 1)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.agent_processes import agents_of, memory_of
 
 
-def test_what_runs_out_of_the_installation_is_an_agents_and_what_names_it_is_not(tmp_path: Path) -> None:
+def test_only_programs_from_the_installation_belong_to_the_agent(tmp_path: Path) -> None:
     installation = tmp_path / "installation"
     installation.mkdir()
     program = shutil.copy("/bin/sleep", installation / "agent")

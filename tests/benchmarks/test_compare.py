@@ -13,5 +13,5 @@ def test_rounds_are_compared_in_pairs_with_their_spread() -> None:
     }
 
 
-def test_a_figure_that_one_tree_lacks_is_left_out_and_nothing_is_divided_by_zero() -> None:
+def test_a_figure_missing_from_one_tree_is_left_out() -> None:
     assert compare([{"a": 0.0}], [{"a": 2.0, "b": 1.0}]) == {"a": {"old": [0.0] * 3, "new": [2.0] * 3, "ratio": []}}

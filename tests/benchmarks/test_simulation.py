@@ -77,7 +77,7 @@ def test_tasks_of_small_runs_do_not_stand_behind_those_of_large_ones() -> None:
     assert sum(small) / len(small) < sum(others) / len(others)
 
 
-def test_where_workers_are_fully_taken_no_class_waits_for_ever_and_small_runs_wait_least() -> None:
+def test_under_load_no_class_starves_and_small_runs_come_first() -> None:
     outcome = played(BUSY)
     assert (outcome.landed, outcome.lost, outcome.doubled) == (120, 0, 0)
     assert outcome.worked / outcome.offered > 0.7  # the first runs have to be planned before there is work

@@ -39,7 +39,7 @@ def test_a_benchmark_stops_at_a_failed_run_and_reports_why() -> None:
     assert proved(failed, "target_checked_out") is failed
 
 
-def test_the_longest_time_from_dispatch_to_start_is_that_of_the_task_that_waited_longest() -> None:
+def test_the_longest_delay_is_that_of_the_longest_waiting_task() -> None:
     events = [
         event("task_dispatched", "w001", "00"),
         event("task_dispatched", "w002", "01"),

@@ -93,7 +93,7 @@ async def test_questions_do_not_wait_for_one_that_never_ends() -> None:
         await endless
 
 
-async def test_a_child_that_died_while_nobody_asked_is_replaced() -> None:
+async def test_a_child_that_died_while_idle_is_replaced() -> None:
     asked = judge("who")
     pid = int((await asked.ask(b"")).split()[0])
     os.kill(pid, 9)

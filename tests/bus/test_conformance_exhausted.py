@@ -76,7 +76,7 @@ async def test_a_message_that_is_taken_off_while_it_waits_is_not_delivered(bus: 
     assert delivery.message.data == b"wanted"
 
 
-async def test_a_message_that_is_taken_off_while_it_is_in_hand_can_still_be_settled(bus: Bus) -> None:
+async def test_a_message_removed_while_in_progress_can_still_be_settled(bus: Bus) -> None:
     await give(bus, b"in hand", TASKS.subject)
     queue = dataclasses.replace(TASKS)
     subscription = await bus.consume(queue)

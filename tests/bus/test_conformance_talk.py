@@ -39,7 +39,7 @@ async def test_a_broadcast_reaches_every_listener_and_is_not_stored(connect: Con
     assert heard.empty()
 
 
-async def test_a_broadcast_that_nobody_hears_is_no_error(connect: Connect) -> None:
+async def test_a_broadcast_without_listeners_is_no_error(connect: Connect) -> None:
     bus = await connect("gatekeeper")
     await bus.broadcast("gw.cancel", b"run-1")
     heard: asyncio.Queue[Message] = asyncio.Queue()
@@ -88,7 +88,7 @@ async def test_a_refusal_travels_with_its_reason(connect: Connect) -> None:
     assert caught.value.reason == "policy_says_no"
 
 
-async def test_a_request_that_nobody_serves_fails_at_once(connect: Connect) -> None:
+async def test_a_request_without_a_service_fails_immediately(connect: Connect) -> None:
     with pytest.raises(BusError) as caught:
         await ask(await connect("cli"), seconds=ANY_TIME)
     assert caught.value.reason == "bus_no_responders"

@@ -100,7 +100,7 @@ def test_publishers_are_named_by_their_identity() -> None:
             identities.publisher_identity(name)
 
 
-def test_no_identity_but_the_operator_s_is_the_publisher_that_sees_and_ends_every_run(tmp_path: Path) -> None:
+def test_only_the_operator_publisher_sees_and_ends_every_run(tmp_path: Path) -> None:
     with pytest.raises(MalformedError, match="take another name"):
         identities.publisher_identity("operator")
     assert not identities.is_known("publisher-operator")

@@ -150,7 +150,7 @@ async def test_the_same_queue_may_be_consumed_twice_by_one_process(bus: JetStrea
     assert {delivery.message.data for delivery in await waiting if delivery} == {b"1", b"2"}
 
 
-async def test_a_broken_connection_gives_a_task_to_nobody_twice_at_once(nats_server: OpenServer, bus: JetStreamBus) -> None:
+async def test_a_broken_connection_never_delivers_a_task_twice_at_once(nats_server: OpenServer, bus: JetStreamBus) -> None:
     async with Wire(nats_server.port) as relay:
         far = await JetStreamBus.connect(nats_server.url.replace(str(nats_server.port), str(relay.port)), name="worker")
         subscription = await far.consume(Consumer("TASKS", TASKS.durable, TASKS.subject, "worker"))

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize("follow", [False, True])
-async def test_a_stream_that_cannot_be_read_ends_the_replay_while_the_others_are_still_waiting(*, follow: bool) -> None:
+async def test_an_unreadable_stream_ends_the_replay_of_all_streams(*, follow: bool) -> None:
     begun: list[str] = []
     closed: list[str] = []
     all_begun = asyncio.Event()

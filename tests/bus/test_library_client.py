@@ -36,9 +36,7 @@ async def an_open_request(stream: JetStreamContext, name: str, consumer: str) ->
                 return
 
 
-async def test_an_object_store_of_the_library_cannot_write_to_a_stream_that_obeys_no_headers(
-    bare_server: OpenServer, connect_raw: Raw
-) -> None:
+async def test_a_library_object_store_cannot_write_where_headers_are_ignored(bare_server: OpenServer, connect_raw: Raw) -> None:
     """A roll-up is a command to the server that removes what others have written; its streams have to obey them."""
     stream = (await connect_raw(bare_server)).jetstream()
     await stream.add_stream(name="OBJ_files", subjects=["$O.files.C.>", "$O.files.M.>"], allow_rollup_hdrs=False)
@@ -78,9 +76,7 @@ async def test_reading_from_an_object_store_of_the_library_makes_a_consumer_on_i
     assert await made.next_msg(timeout=PATIENCE)
 
 
-async def test_a_key_value_write_of_the_library_that_is_sent_again_after_silence_conflicts_with_itself(
-    nats_server: OpenServer, connect_raw: Raw
-) -> None:
+async def test_a_repeated_library_key_value_write_conflicts_with_itself(nats_server: OpenServer, connect_raw: Raw) -> None:
     """Nothing in the refusal says that the value which is in the way is one's own."""
     bucket = await (await connect_raw(nats_server)).jetstream().create_key_value(bucket="keys")
     await bucket.update("path", b"mine", last=0)
@@ -96,18 +92,14 @@ async def test_a_key_value_write_of_the_library_that_is_sent_again_after_silence
     await bus.close()
 
 
-async def test_a_key_value_bucket_of_the_library_cannot_be_purged_where_headers_are_not_obeyed(
-    nats_server: OpenServer, connect_raw: Raw
-) -> None:
+async def test_a_library_key_value_bucket_cannot_be_purged_without_headers(nats_server: OpenServer, connect_raw: Raw) -> None:
     bucket = await (await connect_raw(nats_server)).jetstream().key_value(LOCK_BUCKET)
     await bucket.put("path", b"held")
     with pytest.raises(APIError, match="rollup"):
         await bucket.purge("path")
 
 
-async def test_a_pull_of_the_library_that_is_given_up_keeps_the_message_that_it_is_sent(
-    nats_server: OpenServer, connect_raw: Raw
-) -> None:
+async def test_a_cancelled_library_pull_keeps_its_message(nats_server: OpenServer, connect_raw: Raw) -> None:
     """It cannot be taken back, and nothing settles what it brings: the task is with nobody until ``ack_wait`` is over."""
     one, other = [(await connect_raw(nats_server)).jetstream() for _ in range(2)]
     consumer = "library"
@@ -124,9 +116,7 @@ async def test_a_pull_of_the_library_that_is_given_up_keeps_the_message_that_it_
     assert (await one.consumer_info("WORK", consumer)).num_ack_pending == 1
 
 
-async def test_a_pull_of_ours_that_is_given_up_gives_back_the_message_that_it_is_sent(
-    nats_server: OpenServer, connect_raw: Raw
-) -> None:
+async def test_a_cancelled_pull_of_ours_returns_its_message(nats_server: OpenServer, connect_raw: Raw) -> None:
     raw = (await connect_raw(nats_server)).jetstream()
     one, other = [await JetStreamBus.connect(nats_server.url, name=name) for name in ("worker-1", "worker-2")]
     leaving, staying = [await each.consume(TASKS) for each in (one, other)]
@@ -164,7 +154,7 @@ async def test_a_service_of_the_library_answers_wherever_a_request_names(bare_se
     await service.stop()
 
 
-async def test_an_answer_that_comes_after_a_flush_gave_up_ends_the_reader_of_the_library() -> None:
+async def test_an_answer_after_a_flush_timeout_ends_the_library_reader() -> None:
     client = Client()
     given_up: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     client._pongs.append(given_up)

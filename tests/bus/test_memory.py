@@ -33,7 +33,7 @@ async def make_bus() -> tuple[HandClock, MemoryBus]:
     return clock, bus
 
 
-async def test_redelivery_goes_by_the_clock_that_was_passed_in() -> None:
+async def test_redelivery_uses_the_injected_clock() -> None:
     clock, bus = await make_bus()
     await give(bus)
     subscription = await bus.consume(TASKS)
@@ -60,7 +60,7 @@ async def test_a_waiting_consumer_looks_again_when_it_is_woken() -> None:
     await bus.close()
 
 
-async def test_the_dedupe_window_goes_by_the_clock() -> None:
+async def test_the_dedupe_window_uses_the_injected_clock() -> None:
     clock, bus = await make_bus()
     first = await bus.publish("gw.run.r", b"1", schema="s", message_id="m")
     clock.move(119.9)

@@ -22,7 +22,7 @@ async def put(bus: JetStreamBus, number: int, subject: str = SUBJECT, data: byte
     await bus.publish(subject, data, schema="task_contract.v1", message_id=f"{subject}:{number}")
 
 
-async def test_an_empty_queue_for_which_nobody_asks(bus: JetStreamBus) -> None:
+async def test_an_empty_queue_without_pulls_has_zero_depths(bus: JetStreamBus) -> None:
     depth = await queue_depth(bus.connection, QUEUE)
     assert (depth.queue, depth.waiting, depth.in_hand, depth.pulls, depth.paused, depth.oldest) == (QUEUE, 0, 0, 0, False, 0.0)
 
@@ -42,7 +42,7 @@ async def test_what_waits_and_what_is_in_hand_are_two_figures(bus: JetStreamBus)
     assert (depth.waiting, depth.in_hand) == (2, 0)
 
 
-async def test_the_age_is_that_of_the_oldest_that_waits_and_not_of_one_in_hand(bus: JetStreamBus) -> None:
+async def test_the_age_is_that_of_the_oldest_waiting_message(bus: JetStreamBus) -> None:
     await put(bus, 1)
     await put(bus, 1, task_subject("worker", task_class="low"))
     await asyncio.sleep(0.6)

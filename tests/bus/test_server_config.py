@@ -66,7 +66,7 @@ def test_a_path_or_name_cannot_break_out_of_the_configuration(table: dict[str, A
     assert "\nauthorization" not in text
 
 
-def test_a_key_of_nobody_and_a_publisher_of_no_name_make_no_configuration() -> None:
+def test_an_unknown_identity_or_invalid_publisher_name_is_refused() -> None:
     for stranger in ("stranger", "publisher-", "publisher-*", "publisher-a.b"):
         with pytest.raises(ConfigurationError):
             accounts({stranger: "U" * 56})

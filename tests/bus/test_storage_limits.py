@@ -88,7 +88,7 @@ async def test_a_server_without_the_least_storage_is_refused_with_what_to_do(sta
     assert refused.value.reason == "bus_storage_too_small"
 
 
-async def test_a_server_whose_storage_is_used_up_is_named_as_full_and_seen_by_who_publishes(start: Start) -> None:
+async def test_a_publisher_reports_a_server_with_full_storage(start: Start) -> None:
     server = await start(120 * MIB)
     await ensure_topology(server.url)
     bus = await JetStreamBus.connect(server.url, name="gatekeeper")

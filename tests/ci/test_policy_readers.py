@@ -49,7 +49,7 @@ def test_the_table_lists_the_processes_whose_sources_read_a_file(file: str) -> N
     assert {process for process in SOURCES if re.search(LOADERS[file], sources_of(process))} == READERS[file]
 
 
-def test_whoever_reads_models_reads_transfers() -> None:
+def test_every_reader_of_models_also_reads_transfers() -> None:
     """``load_models`` reads both."""
     assert "TRANSFERS_FILE.load_if_present(" in (ROOT / "shared/gatewright/models/policy.py").read_text("utf-8")
     assert READERS["transfers.json"] == READERS["models.json"]

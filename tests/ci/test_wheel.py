@@ -114,7 +114,7 @@ def test_a_wheel_made_from_the_source_archive_is_the_same(wheel: Path, tmp_path:
 
 
 @pytest.mark.long
-def test_an_installed_wheel_gives_nobody_a_package_called_services(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_adds_no_package_called_services(installed: Path, tmp_path: Path) -> None:
     found = python(installed, "-c", "import gatewright; print(gatewright.__file__)", cwd=tmp_path)
     assert Path(found.stdout.strip()).is_relative_to(installed), "the checkout is not what is tested"
     assert "No module named 'services'" in python(installed, "-c", "import services", cwd=tmp_path).stderr

@@ -111,7 +111,7 @@ def test_text_of_a_stranger_cannot_lead_the_terminal() -> None:
     assert "\u202e" not in text
 
 
-def test_a_run_stands_for_all_that_waits_in_it_and_an_unknown_name_for_nothing() -> None:
+def test_a_run_id_selects_its_requests_and_unknown_ids_none() -> None:
     waiting, approved = standings()
     assert named([waiting, approved], [waiting.request.run_id]) == [waiting, approved]
     assert named([waiting, approved], [waiting.request.request_id]) == [waiting]

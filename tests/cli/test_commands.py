@@ -104,9 +104,7 @@ def test_doctor_does_not_count_what_only_services_need_where_a_bus_is_named(
     assert found["bus"], "a client needs the bus"
 
 
-def test_doctor_has_no_file_of_its_own_on_the_disk_that_a_kill_could_leave_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_leaves_no_file_on_disk_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(os, "fsync", lambda _descriptor: seen.append(list(tmp_path.iterdir())))
     _disk(tmp_path)

@@ -36,7 +36,7 @@ def test_what_is_no_end_is_refused(words: str) -> None:
     assert refusal.value.reason == "bad_time"
 
 
-def test_a_grant_is_about_the_rule_and_the_repository_of_the_request_and_is_signed_as_a_grant(tmp_path: Path) -> None:
+def test_a_grant_copies_rule_and_repository_of_its_request(tmp_path: Path) -> None:
     request = codec.decode(EXAMPLE.read_bytes(), ApprovalList).approvals[0].request
     until = NOW + timedelta(hours=1)
     grant = grant_like(request, "ana", NOW, until, paths=["docs/"], max_uses=2, risk_at_most="low")

@@ -262,7 +262,7 @@ def test_a_home_of_old_is_found_where_it_was(make_repository: MakeRepository) ->
     assert not (top / ".git" / "gatewright").exists()
 
 
-def test_a_commit_that_brings_a_home_along_does_not_take_the_place_of_ones_own(repository: Path) -> None:
+def test_a_home_brought_by_a_commit_is_not_used(repository: Path) -> None:
     (repository / ".gatewright" / "keys").mkdir(parents=True)
     (repository / ".gatewright" / "keys" / "gatekeeper.pem").write_text("known to others")
     git(repository, "add", "-f", ".gatewright")

@@ -153,9 +153,7 @@ async def test_a_policy_refusal_keeps_its_pointers(client: Client, gatekeeper: S
     assert [tuple(each) for each in refused.value.faults] == [("/repository/url", "repository_not_allowed", "not yours")]
 
 
-async def test_a_submission_whose_gatekeeper_went_away_with_it_is_asked_again_under_the_same_key(
-    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lost_submission_is_retried_under_the_same_key(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gatewright.client.client.ASK_AGAIN", 0.05)
     asked: list[str | None] = []
 

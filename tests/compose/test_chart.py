@@ -203,7 +203,7 @@ def request(it: Cluster, name: str, command: str = EDIT) -> RunRequest:
     )
 
 
-def test_the_job_asked_for_the_secrets_it_names_alone_and_the_account_is_its_own(cluster: Cluster) -> None:
+def test_the_job_requests_only_its_named_secrets(cluster: Cluster) -> None:
     rights = next(each for each in cluster.pods.objects if each["kind"] == "Role")
     named = {name for rule in rights["rules"] for name in rule.get("resourceNames", ())}
     assert {name for _, name in cluster.api.asked} <= named

@@ -127,7 +127,7 @@ def test_the_live_page_wants_a_sign_in_and_writes_neither_bundles_nor_keys() -> 
     assert all(each.endswith(":ro") for each in kept)
 
 
-def test_a_round_of_retention_is_played_by_a_container_that_is_asked_for_and_sees_no_repository() -> None:
+def test_the_retention_container_runs_on_request_without_repositories() -> None:
     retention = read(BASE)["services"]["retention"]
     assert retention["profiles"] == ["retention"]
     words = retention["command"]
@@ -138,7 +138,7 @@ def test_a_round_of_retention_is_played_by_a_container_that_is_asked_for_and_see
     assert "repositories" not in json.dumps(retention["volumes"])
 
 
-def test_branches_expire_in_a_container_without_an_identity_that_reaches_no_bus_and_writes_no_bundle() -> None:
+def test_branches_expire_in_a_container_without_identity_or_bus() -> None:
     branches = read(BASE)["services"]["branches"]
     assert branches["profiles"] == ["branches"]
     assert branches["command"][:5] == ["gatewright", "refs", "tidy", "--expired", "--yes"]

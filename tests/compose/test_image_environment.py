@@ -86,9 +86,7 @@ def containers() -> set[str]:
     return set(subprocess.run(listed, capture_output=True, check=True, text=True).stdout.split())
 
 
-def test_an_image_is_refused_until_it_is_unpacked_and_then_its_programs_make_and_judge_the_change(
-    stack: ImageStack, image: str, project: Path
-) -> None:
+def test_an_image_runs_its_programs_only_after_unpacking(stack: ImageStack, image: str, project: Path) -> None:
     words = ("--exec", "python tools/edit.py 2", "--test", "python -m unittest -v")
     code, result = stack.submit(project, *words)
     assert (code, (result["failure"] or {}).get("code")) == (1, "environment_image_unavailable")

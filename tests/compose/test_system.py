@@ -60,7 +60,7 @@ sys.exit(1 if could and len(sys.argv) == 1 else 0)
 """
 
 
-def test_a_run_from_a_clean_checkout_ends_in_a_landed_change_and_a_bundle_that_verifies(system: Deployment) -> None:
+def test_a_clean_checkout_lands_a_run_with_a_verified_bundle(system: Deployment) -> None:
     project = system.make_project("first")
     code, result = system.order("first", "--exec", EDIT, "--test", CHECK)
     assert (code, result["status"]) == (0, "SUCCESS"), result
@@ -119,7 +119,7 @@ def ask_page(system: Deployment, path: str, *, host: str = "", form: dict[str, s
     return told
 
 
-def test_the_live_page_wants_a_sign_in_and_shows_a_landed_run_with_its_evidence(system: Deployment) -> None:
+def test_the_live_page_shows_a_landed_run_after_sign_in(system: Deployment) -> None:
     system.make_project("watched")
     _, result = system.order("watched", "--exec", EDIT, "--test", CHECK)
     run_id = result["run_id"]

@@ -91,9 +91,7 @@ def test_a_console_that_only_looks_decides_nothing_and_names_no_agent(make_conso
     assert "data-agent" not in page.text
 
 
-def test_a_request_is_handed_on_from_the_page_as_it_is_at_the_command_line(
-    tmp_path: Path, make_repository: MakeRepository
-) -> None:
+def test_a_request_can_be_delegated_from_the_page(tmp_path: Path, make_repository: MakeRepository) -> None:
     console = ServedConsole(tmp_path, decides=True, tokens={TOKEN: "approver", VIEWER: "viewer"})
     with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE) as deciding:
         viewer, approver = sign_in(console, VIEWER), sign_in(console, TOKEN)

@@ -26,7 +26,7 @@ def test_a_probe_is_answered_under_any_name_without_a_sign_in_in_one_word(make_c
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/healthz"), ("GET", "/healthz/"), ("GET", "/healthz/../"), ("GET", "//healthz")]
 )
-def test_what_is_no_probe_comes_to_the_doors(make_console: MakeConsole, method: str, path: str) -> None:
+def test_requests_other_than_probes_face_the_access_checks(make_console: MakeConsole, method: str, path: str) -> None:
     console = make_console(token=TOKEN)
     assert ask(console, path, method=method, headers={"Host": "elsewhere.example"}).status == 421
     assert ask(console, path, method=method).status in {303, 405}
@@ -72,7 +72,5 @@ def test_a_token_that_others_may_read_is_not_taken(tmp_path: Path, mode: int) ->
         (0o400, 10_001, 10_001, False),
     ],
 )
-def test_the_group_of_a_pod_may_read_a_secret_of_roots_and_nobody_else(
-    mode: int, owner: int, account: int, is_open: bool
-) -> None:
+def test_only_the_pods_group_may_read_a_root_secret(mode: int, owner: int, account: int, is_open: bool) -> None:
     assert is_open_to_others(mode, owner, account) is is_open

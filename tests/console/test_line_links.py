@@ -53,7 +53,7 @@ def places_of() -> dict[str, str]:
     return line_places(INDEX, ANCHORS, LIMITS)
 
 
-def test_every_number_of_a_line_has_a_place_on_its_side_and_links_to_it() -> None:
+def test_every_line_number_has_an_anchor_on_its_side() -> None:
     places, text = places_of(), drawn()
     assert places["patch:src/one.py:-4"] == "file-1-old-4"
     assert places["patch:src/one.py:4"] == "file-1-new-4"
@@ -75,7 +75,7 @@ def test_a_report_has_no_places() -> None:
 
 
 @pytest.mark.parametrize(("tree", "linked"), [("a" * 40, True), ("b" * 40, False)])
-def test_a_vote_leads_to_the_line_of_the_change_that_it_judged_and_of_no_other(tree: str, linked: bool) -> None:
+def test_a_vote_links_only_to_the_line_it_judged(tree: str, linked: bool) -> None:
     evidence = ("patch:src/one.py:4", "patch:src/one.py:99", 'patch:"><script>:1', "tests:1")
     cast = SimpleNamespace(
         person=SimpleNamespace(name="ana"), vote=SimpleNamespace(colour="red", rationale="no", evidence=evidence)

@@ -165,7 +165,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("part", NAMES)
-def test_an_odd_value_of_a_provider_lets_nobody_in_by_a_defect(provider: IdentityProvider, part: str) -> None:
+def test_an_odd_provider_value_signs_no_person_in(provider: IdentityProvider, part: str) -> None:
     assert not isinstance(come_back(provider), GatewrightError)
     defects = []
     for name in NAMES[part]:
@@ -182,7 +182,7 @@ def test_an_odd_value_of_a_provider_lets_nobody_in_by_a_defect(provider: Identit
 
 
 @pytest.mark.parametrize("part", ["/keys", "/token", "/.well-known/openid-configuration"])
-def test_bytes_of_a_provider_that_are_no_document_let_nobody_in(provider: IdentityProvider, part: str) -> None:
+def test_malformed_provider_documents_sign_no_person_in(provider: IdentityProvider, part: str) -> None:
     documents = (
         *NO_DOCUMENTS,
         b"[]",
@@ -238,7 +238,7 @@ def test_no_proxy_of_the_environment_sees_a_sign_in(provider: IdentityProvider, 
     assert not isinstance(come_back(provider), GatewrightError)
 
 
-def test_odd_headers_of_a_token_let_nobody_in(provider: IdentityProvider) -> None:
+def test_odd_token_headers_sign_no_person_in(provider: IdentityProvider) -> None:
     for name in ("alg", "kid", "typ", "crit", "jwk", "b64", "x5c"):
         for odd in ODD_CLAIMS:
 

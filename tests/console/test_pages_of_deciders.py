@@ -184,7 +184,7 @@ def person_with_passkey(browser: Browser, origin: str, name: str, policies: Path
     return page, authenticator
 
 
-def test_a_person_hands_a_request_on_with_their_passkey_and_the_other_approves_with_theirs(
+def test_a_person_delegates_with_a_passkey_and_the_delegate_approves(
     browser: Browser, tmp_path: Path, make_repository: MakeRepository
 ) -> None:
     console = ServedConsole(tmp_path, decides=True)

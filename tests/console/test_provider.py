@@ -114,9 +114,7 @@ def told(answer: Answer) -> tuple[int, bool]:
     return answer.status, "gatewright_session" in answer.headers.get("set-cookie", "")
 
 
-def test_a_person_of_the_provider_has_the_role_of_their_claim_until_they_sign_out(
-    signing_in: ServedConsole, provider: IdentityProvider
-) -> None:
+def test_a_person_has_the_claimed_role_until_they_sign_out(signing_in: ServedConsole, provider: IdentityProvider) -> None:
     console = signing_in
     assert (ask(console, "/").status, ask(console, "/events").status) == (303, 401)
     page = ask(console, "/sign-in").text
@@ -179,7 +177,7 @@ TOKENS: dict[str, Callable[[Claims], Claims]] = {
 }
 
 
-def test_a_token_that_is_not_for_this_sign_in_lets_nobody_in(signing_in: ServedConsole, provider: IdentityProvider) -> None:
+def test_a_token_for_another_sign_in_is_refused(signing_in: ServedConsole, provider: IdentityProvider) -> None:
     found = {}
     for name, spoil in TOKENS.items():
         provider.spoil = spoil
@@ -226,7 +224,7 @@ def test_a_way_back_that_this_browser_did_not_begin_asks_the_provider_nothing(
     assert told(ask(console, back, headers=mine)) == (200, True)
 
 
-def test_an_answer_of_another_provider_or_of_none_lets_nobody_in(signing_in: ServedConsole, provider: IdentityProvider) -> None:
+def test_an_answer_of_another_provider_or_none_is_refused(signing_in: ServedConsole, provider: IdentityProvider) -> None:
     changes: list[Callable[[Claims], Claims]] = [
         changed(iss="https://attacker.example"),
         without("iss"),

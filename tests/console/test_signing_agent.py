@@ -136,7 +136,7 @@ def test_what_is_no_order_or_would_be_refused_anyhow_is_not_asked_about(agent: S
     assert agent.person.shown == []
 
 
-def test_a_no_in_the_terminal_signs_nothing_and_one_question_is_asked_at_a_time(agent: ServedAgent) -> None:
+def test_a_terminal_refusal_signs_nothing_and_questions_never_overlap(agent: ServedAgent) -> None:
     agent.person.word = "reject"
     first = http.client.HTTPConnection("127.0.0.1", agent.port)
     first.request("POST", "/sign", order(waiting()), BEARER | JSON)

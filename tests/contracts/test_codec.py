@@ -74,7 +74,7 @@ def test_a_number_of_seconds_has_one_spelling() -> None:
     assert msgspec.json.decode(b'{"timeout_sec":3e1,"max_retries":0,"retry_backoff_sec":0}', type=TimeoutRetry) == made
 
 
-def test_a_default_is_left_out_whoever_wrote_it() -> None:
+def test_a_default_is_omitted_by_every_writer() -> None:
     head = b"HEAD".decode()  # equal to the default, not identical with it
     made = RunRequest(request="r", repository=Repository(url="u"), requested_by="ada", baseline_ref=head)
     assert codec.encode(made) == b'{"repository":{"url":"u"},"request":"r","requested_by":"ada"}'

@@ -42,7 +42,7 @@ def files(api: ClusterApi, name: str) -> dict[str, bytes]:
     return {file: base64.b64decode(content) for file, content in data.items()}
 
 
-def test_a_first_run_makes_a_secret_for_each_identity_the_signing_key_and_the_servers(api: ClusterApi, tmp_path: Path) -> None:
+def test_a_first_run_creates_all_identity_signing_and_server_secrets(api: ClusterApi, tmp_path: Path) -> None:
     done = provision(api, tmp_path / "home", "--servers", "3", "--pools", "default,gpu", "--publisher", "ci")
     assert done.returncode == 0, done.stderr
     identities = [f"gw-identity-{name}" for name in (*STANDING, "publisher-ci")]

@@ -28,7 +28,7 @@ def wanted() -> set[str]:
     return {key.names[1] for key in keys if isinstance(key, EnvironmentKey)}
 
 
-def test_every_role_that_calls_models_and_no_other_service_is_given_the_keys_of_the_policy() -> None:
+def test_only_roles_that_call_models_receive_the_policy_keys() -> None:
     services = shipped_services()
     assert set(services) == set(MODEL_ROLES)
     for name, service in services.items():
@@ -46,7 +46,7 @@ def test_a_key_is_a_file_of_the_host_and_in_no_variable() -> None:
     assert not any(re.search(r"\$\{\w*KEY", str(value)) for value in values)
 
 
-def test_the_roles_that_may_consult_are_named_by_the_operator_and_can_reach_a_provider() -> None:
+def test_the_operator_names_the_consulting_roles_and_they_reach_providers() -> None:
     services = shipped_services()
     for role in CONSULTING:
         assert services[role]["environment"]["GATEWRIGHT_CONSULT"] == "${GATEWRIGHT_CONSULT:-pm}"

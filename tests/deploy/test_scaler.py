@@ -175,9 +175,7 @@ def metrics_address(home: Path) -> str:
     return f"127.0.0.1:{port}"
 
 
-async def test_no_worker_then_fifty_runs_then_as_many_as_the_query_asks_for_and_none_again_beside_a_stale_reading(
-    tmp_path: Path, make_repository: MakeRepository
-) -> None:
+async def test_workers_scale_with_the_query_and_back_to_zero(tmp_path: Path, make_repository: MakeRepository) -> None:
     project, home = make_repository("project", files=FILES).path, tmp_path / "home"
     (home / "logs").mkdir(parents=True)
     roles = ("gatekeeper", "pm", "techlead", "reviewer", "testrunner")

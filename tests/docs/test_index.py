@@ -29,7 +29,7 @@ def target(page: Path, link: str) -> tuple[Path, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_of_a_page_leads_to_a_file_and_to_a_heading_in_it(page: Path) -> None:
+def test_every_link_leads_to_an_existing_file_and_heading(page: Path) -> None:
     for link in inside(page):
         path, anchor = target(page, link)
         assert path.exists(), link

@@ -31,7 +31,7 @@ def test_every_kind_of_executor_has_its_section(kind: str) -> None:
     assert kind in headings(ROOT / "docs" / "order-changes.md")
 
 
-def test_every_gate_that_can_be_asked_is_in_the_brief_and_on_the_page_on_the_architecture() -> None:
+def test_every_gate_is_in_the_brief_and_the_architecture_page() -> None:
     asked = set(get_args(GateName)) - {"schema"}
     assert set(GATES) == asked
     assert asked <= set(code(ROOT / "docs" / "architecture.md"))

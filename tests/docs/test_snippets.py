@@ -79,9 +79,7 @@ def test_the_sdk_snippet_of_the_readme_runs_as_printed(project: Repository, tmp_
 
 
 @pytest.mark.long
-def test_the_session_of_the_page_on_publishing_runs_from_its_first_line_to_its_last(
-    project: Repository, tmp_path: Path
-) -> None:
+def test_the_session_on_publishing_runs_from_start_to_end(project: Repository, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     stand_in = programs / "nats"

@@ -43,9 +43,7 @@ def ordered(project: Path) -> RunRequest:
     )
 
 
-def test_what_a_person_of_the_rule_allows_is_run_once_though_the_gatekeeper_was_killed(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_an_approved_command_runs_once_despite_a_killed_gatekeeper(tmp_path: Path, make_project: MakeProject) -> None:
     key = make_key(tmp_path)
     base = make_base(tmp_path, {"wants": (f"wants:{ONCE}:{GOOD}", "say:over")})
     asking = make_policies(tmp_path / "asking", key, RULE)

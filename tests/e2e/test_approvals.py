@@ -106,9 +106,7 @@ def parked_run(stack: Stack, project: Path, then: Callable[[str], None] = lambda
     return run_id
 
 
-def test_a_parked_run_survives_the_death_of_everything_and_lands_what_an_ssh_key_approved(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_a_parked_run_lands_after_a_full_restart_and_approval(tmp_path: Path, make_project: MakeProject) -> None:
     key, project = make_key(tmp_path), make_project()
     stack = AskingStack(tmp_path / "home", make_policies(tmp_path / "policies", key))
     run_id = parked_run(stack, project)
@@ -148,9 +146,7 @@ def ssh_keygen_agrees(bundle: Path, key: Path, folder: Path) -> bool:
     return subprocess.run(argv, input=decision, capture_output=True, check=False).returncode == 0
 
 
-def test_what_was_approved_in_advance_survives_the_death_of_everything_and_lets_one_run_land(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_an_advance_approval_lands_one_run_after_a_full_restart(tmp_path: Path, make_project: MakeProject) -> None:
     key, project = make_key(tmp_path), make_project()
     rule = RULE | {"risk": "medium", "phrase": "", "grants": {"within_seconds": 86_400, "uses": 3}}
     stack = AskingStack(tmp_path / "home", make_policies(tmp_path / "policies", key, rule))
@@ -179,9 +175,7 @@ def test_what_was_approved_in_advance_survives_the_death_of_everything_and_lets_
     assert f"by {standing['grant']['grant_id']}: run 1 of 1" in verified.stdout
 
 
-def test_what_was_handed_on_survives_the_death_of_everything_and_is_decided_by_who_has_it(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_a_delegated_request_survives_a_full_restart_and_is_decided(tmp_path: Path, make_project: MakeProject) -> None:
     key, other, project = make_key(tmp_path), make_key(tmp_path, "ben_ed25519"), make_project()
     policies = make_policies(tmp_path / "policies", key, RULE | {"approvers": ["ana", "ben"]}, ben=other)
     stack = AskingStack(tmp_path / "home", policies)

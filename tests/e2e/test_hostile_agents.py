@@ -215,9 +215,7 @@ def test_what_an_agent_does_beside_its_change_leaves_no_mark(
     assert not processes_with(MARK)
 
 
-def test_an_agent_that_is_begun_again_after_it_removed_its_folder_commits_nothing_of_the_checkout(
-    hostile: AgentStack, make_project: MakeProject
-) -> None:
+def test_a_restarted_agent_commits_nothing_of_the_checkout(hostile: AgentStack, make_project: MakeProject) -> None:
     project = make_project()
     (project / "private.txt").write_text("not yours\n")
     (project / "src" / "a.py").write_text("in the middle of it\n")

@@ -54,7 +54,7 @@ async def dead_letters(stack: StackState, wanted: int, about: str = "") -> list[
 
 
 @pytest.mark.long
-def test_garbage_is_put_aside_with_its_reason_and_harms_nobody(own_stack: Stack, make_project: MakeProject) -> None:
+def test_garbage_becomes_a_dead_letter_and_blocks_no_run(own_stack: Stack, make_project: MakeProject) -> None:
     (gatekeeper,) = own_stack.members("gatekeeper")
     sent = asyncio.run(send_garbage(own_stack.state))
     with own_stack.client() as client:

@@ -19,9 +19,7 @@ def signer_of(stack: Stack, run_id: str) -> str:
 
 
 @pytest.mark.long
-def test_a_run_that_was_at_work_when_the_key_was_replaced_is_signed_with_the_new_one(
-    stack: Stack, make_project: MakeProject
-) -> None:
+def test_a_run_during_key_rotation_uses_the_new_key(stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     with stack.client() as client:
         before = client.wait(client.submit_request(slow_request(project, 0.0), patience=PATIENCE), timeout=SECONDS)

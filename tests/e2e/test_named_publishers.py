@@ -104,9 +104,7 @@ async def test_a_named_publisher_has_its_run_done_and_sees_no_other(guarded: Gua
     assert (await asyncio.to_thread(guarded.command, "verify", run_id)).returncode == 0
 
 
-async def test_the_plain_publisher_neither_sees_nor_ends_what_an_operator_began_who_sees_and_ends_its_runs(
-    guarded: GuardedStack, make_project: MakeProject
-) -> None:
+async def test_only_the_operator_publisher_reaches_runs_of_both(guarded: GuardedStack, make_project: MakeProject) -> None:
     slow = slow_request(make_project(), 30.0)
     async with client_of(guarded, "default") as plain, client_of(guarded, "operator") as operator:
         theirs, its = await operator.submit_request(slow), await plain.submit_request(slow)
@@ -221,7 +219,7 @@ def new_file(path: str, lines: int) -> bytes:
     return (head + "".join(f"+line {number} of it\n" for number in range(lines))).encode()
 
 
-async def test_the_server_lets_nobody_speak_in_the_name_of_another(guarded: GuardedStack) -> None:
+async def test_the_server_prevents_speaking_in_the_name_of_another(guarded: GuardedStack) -> None:
     complaints: list[str] = []
 
     async def note(error: Exception) -> None:

@@ -78,9 +78,7 @@ def required(routing: ReviewRouting) -> dict[str, str]:
     return {lane.lane: lane.owner for lane in routing.lanes if lane.required and lane.authority == "person"}
 
 
-def test_a_routed_run_goes_both_lanes_of_people_while_everything_dies_around_it_and_its_routing_is_made_again(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_a_routed_run_passes_both_lanes_despite_a_full_restart(tmp_path: Path, make_project: MakeProject) -> None:
     stack, project = make_stack(tmp_path), make_project()
     run_id = parked_run(stack, project)  # killed while both lanes are open
     people = Answers(stack, run_id, tmp_path)

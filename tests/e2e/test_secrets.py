@@ -52,7 +52,7 @@ def test_a_secret_in_outputs_is_nowhere_and_its_removal_is_evidence(stack: Stack
     assert holders(stack.home, planted.GITHUB) == []
 
 
-def test_a_secret_in_a_patch_is_refused_and_kept_by_nobody(stack: Stack, make_project: MakeProject) -> None:
+def test_a_secret_in_a_patch_is_refused_and_never_stored(stack: Stack, make_project: MakeProject) -> None:
     project = make_project(tools__plant=PLANT)
     words = ("--allow", "src", "--exec", "python tools/plant.py", "--test", "python tools/check.py 0")
     code, result = stack.run(project, *words)

@@ -102,7 +102,7 @@ def answers_of(listed: dict[str, Any]) -> dict[str, str]:
     return {each["task"]["item"]["role"]: each["answer"]["code"] for each in listed["summonses"] if each["answer"]}
 
 
-def test_a_fan_out_is_answered_once_though_a_role_is_killed_in_the_middle_and_eight_questions_are_the_most(
+def test_a_fan_out_survives_a_killed_role_and_is_bounded(
     tmp_path: Path, make_project: MakeProject, provider: ScriptedProvider
 ) -> None:
     reviewer, pm = Model(held=1), Model()
@@ -147,7 +147,7 @@ def test_a_fan_out_is_answered_once_though_a_role_is_killed_in_the_middle_and_ei
     assert verified.returncode == 0, verified.stdout
 
 
-def test_a_question_goes_to_a_provider_only_once_a_person_has_approved_what_the_role_sends(
+def test_a_question_reaches_a_provider_only_after_a_persons_approval(
     tmp_path: Path, make_project: MakeProject, provider: ScriptedProvider
 ) -> None:
     reviewer, pm = Model(), Model()

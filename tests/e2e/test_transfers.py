@@ -146,7 +146,7 @@ def test_an_address_that_was_changed_after_the_approval_gets_nothing(
     verified(stack, run)
 
 
-def test_low_risk_goes_by_the_rule_and_a_secret_in_the_tree_asks_a_person(
+def test_low_risk_follows_the_rule_and_secrets_ask_a_person(
     sending: Sending, tmp_path: Path, make_project: MakeProject
 ) -> None:
     stack, project = SendingStack(tmp_path / "home", sending.policies("auto_low_risk")), make_project()

@@ -144,9 +144,7 @@ async def test_the_candidate_is_proved_beside_an_installed_copy(make_project: Ma
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", series(["finder first", "early"], "early"))
-async def test_a_copy_that_cannot_be_got_out_of_the_way_is_refused_even_where_its_tests_fail(
-    make_project: MakeProject, how: str
-) -> None:
+async def test_a_copy_that_cannot_be_removed_is_refused(make_project: MakeProject, how: str) -> None:
     project = make_project(SRC, how)
     for content in (TWO, "def answer():\n    raise SystemError\n"):
         report = await project.tested({"src/shop/core.py": content})
@@ -212,7 +210,7 @@ async def test_changed_sources_that_no_test_loads_are_named_and_can_be_refused(m
 
 
 @pytest.mark.long
-async def test_a_compiled_module_that_only_the_installed_copy_has_is_named_where_tests_fail_for_want_of_it(
+async def test_a_missing_compiled_module_of_the_installed_copy_is_named(
     make_project: MakeProject,
 ) -> None:
     test = "from shop._fast import answer\n\n\ndef test_answer():\n    assert answer() == 2\n"

@@ -78,7 +78,7 @@ async def test_an_installed_copy_of_the_project_is_reported(tmp_path: Path) -> N
 
 
 @needs_node
-async def test_the_project_itself_and_a_copy_that_another_package_needs_are_no_copies_that_are_tested(tmp_path: Path) -> None:
+async def test_the_project_and_dependencies_of_packages_are_no_tested_copies(tmp_path: Path) -> None:
     other = {"node_modules/other/index.js": "require('demo');\n", "test/other.test.js": "require('other');\n"}
     exported = package(exports={".": "./index.js"})
     files = {"package.json": exported, "index.js": SOURCE, "test/name.test.js": BY_NAME, **COPY, **other}

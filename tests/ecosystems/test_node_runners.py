@@ -131,7 +131,7 @@ async def test_the_control_of_a_large_suite_loads_a_part_of_it(name: str, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.skipif(installed("jest") is None, reason="there is no jest (npm install --global)")
-async def test_what_a_filter_of_jest_leaves_out_of_a_large_suite_is_left_out_of_the_control(tmp_path: Path) -> None:
+async def test_the_control_leaves_out_what_a_jest_filter_leaves_out(tmp_path: Path) -> None:
     content = SUITES["jest"]["src/add.test.js"]
     files = {
         **{f"src/part{number}.test.js": content for number in range(25)},

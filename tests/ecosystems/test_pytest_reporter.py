@@ -90,7 +90,7 @@ async def test_a_plugin_that_wraps_what_it_has_wrapped_already_does_not_stop_a_c
     assert alive(proof_of(report)), proof_of(report).control
 
 
-async def test_a_suite_in_which_a_fixture_makes_cases_of_every_test_is_shown_to_be_able_to_fail(suite: Suite) -> None:
+async def test_a_suite_with_cases_from_a_fixture_can_fail(suite: Suite) -> None:
     report = await suite.tested({"tests/conftest.py": OF_EVERY_TEST})
     assert report.status == "PASS", suite.printed(report)
     assert alive(proof_of(report)), proof_of(report).control

@@ -12,7 +12,7 @@ from gatewright.ecosystems.runner.settings import is_manifest
 from gatewright.resources import policy_directory
 
 
-def test_every_setting_of_a_runner_that_the_delivered_policy_protects_is_known_by_its_name() -> None:
+def test_every_protected_runner_setting_is_known_by_name() -> None:
     classes = json.loads((policy_directory() / "protected_paths.json").read_bytes())["classes"]
     (runner,) = (each for each in classes if each["name"] == "runner")
     names = [pattern.removeprefix("/").replace("*", "x") for pattern in runner["patterns"]]
@@ -32,5 +32,5 @@ def test_tests_and_what_lies_among_them_are_known(path: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SETTING_FILES))
-def test_every_file_that_pytest_reads_settings_of_is_a_setting_of_a_runner_or_a_manifest(name: str) -> None:
+def test_every_pytest_settings_file_is_a_runner_setting_or_manifest(name: str) -> None:
     assert is_runner_setting(name.encode()) or is_manifest(name.encode())

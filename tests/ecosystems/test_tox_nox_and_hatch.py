@@ -111,7 +111,7 @@ async def test_the_framework_inside_an_environment_is_recognised(command: str, n
         *("hatch test", "hatch run full:check", "hatch run full:pytest", "hatch run more:check", "hatch run hatch-test:run"),
     ],
 )
-async def test_an_environment_that_has_to_be_installed_is_unproven_and_the_inner_command_is_proposed(command: str) -> None:
+async def test_an_uninstalled_environment_is_unproven_and_its_command_is_proposed(command: str) -> None:
     assert await found(command) is None
     words = await why_unproven(command.split(), Files(FILES))
     assert "a network that tests do not have" in words

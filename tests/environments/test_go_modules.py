@@ -69,7 +69,7 @@ async def test_a_module_that_differs_from_go_sum_is_refused(tmp_path: Path) -> N
 
 
 @needs_go
-async def test_no_host_that_a_module_is_called_by_is_asked_when_no_proxy_has_it(tmp_path: Path) -> None:
+async def test_without_a_proxy_no_host_of_a_module_is_contacted(tmp_path: Path) -> None:
     """``direct``, which is go's own default, has git ask any host."""
     proxy = go_proxy(tmp_path / "proxy", "example.org/needed", 'package needed\n\nfunc Word() string { return "needed" }\n')
     tree = summed(tmp_path, go_for(tmp_path, proxy))

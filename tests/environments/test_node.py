@@ -265,7 +265,7 @@ async def test_a_library_without_a_lock_gets_the_newest_packages_that_its_manife
 
 
 @needs_npm
-async def test_a_package_for_another_system_that_the_registry_has_not_keeps_no_library_from_its_others(
+async def test_an_unavailable_package_for_another_system_is_skipped(
     tmp_path: Path, registry: NpmRegistry, address: str
 ) -> None:
     registry.add("needed", {"index.js": ""}, "1.1.0", optionalDependencies={"needed-elsewhere": "1.1.0"})

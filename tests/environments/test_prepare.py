@@ -185,9 +185,7 @@ async def test_a_half_made_environment_is_made_anew(prepared: Prepared) -> None:
 
 
 @pytest.mark.long
-async def test_an_installer_that_fails_is_quoted_and_leaves_nothing_and_nothing_of_a_package_without_a_wheel_runs(
-    tmp_path: Path, wheels: Path
-) -> None:
+async def test_a_failing_installer_is_quoted_and_leaves_nothing_behind(tmp_path: Path, wheels: Path) -> None:
     import io
     import tarfile
 
@@ -209,9 +207,7 @@ async def test_an_installer_that_fails_is_quoted_and_leaves_nothing_and_nothing_
 
 
 @pytest.mark.long
-async def test_a_tool_for_development_that_cannot_be_had_does_not_keep_tests_from_their_environment(
-    tmp_path: Path, wheels: Path
-) -> None:
+async def test_an_unavailable_development_tool_does_not_block_the_test_environment(tmp_path: Path, wheels: Path) -> None:
     tree = Tree({"requirements/dev.txt": "-r tests.txt\nabsent==2.0", "requirements/tests.txt": "tested"})
 
     prefix, _ = await prepare(tmp_path, tree, wheels)

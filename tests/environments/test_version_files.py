@@ -38,7 +38,7 @@ async def test_a_file_that_the_settings_of_a_build_name_is_found(settings: str) 
         "[tool.setuptools_scm]\nwrite_to = 3",
     ],
 )
-async def test_a_file_outside_or_in_a_form_of_its_own_is_left_to_its_maker(settings: str) -> None:
+async def test_an_outside_or_custom_version_file_is_left_alone(settings: str) -> None:
     assert await version_files(Tree({"pyproject.toml": settings, "src/pkg/__init__.py": ""})) == ()
 
 
@@ -56,7 +56,7 @@ def test_the_version_follows_the_last_tag(described: str, version: str) -> None:
     assert version_after(described) == version
 
 
-async def test_it_is_written_from_the_tags_and_what_the_checkout_has_there_is_not_read(tmp_path: Path) -> None:
+async def test_the_version_file_is_written_from_tags_alone(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg/__init__.py").write_text("from pkg._version import version\n")
     (tmp_path / "pyproject.toml").write_text('[tool.setuptools_scm]\nwrite_to = "pkg/_version.py"\n')

@@ -187,9 +187,7 @@ async def test_a_request_and_its_answer_cannot_be_left_out(tmp_path: Path, signe
     assert "landed" in finding.message
 
 
-async def test_a_rule_that_asks_for_nothing_that_the_run_did_is_no_reason_to_park(
-    tmp_path: Path, signer: Signer, private_key: PrivateKey
-) -> None:
+async def test_a_parked_run_needs_a_rule_that_applies(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
     run = make_approved(rule=replace(RULE, refs=("refs/heads/main",)))
     found = await verified(run, tmp_path, signer, private_key)
     assert "approval_contradicts" in {each.code for each in found.findings}

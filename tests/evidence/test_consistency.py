@@ -63,7 +63,7 @@ LATER = "9" * 64
 
 @pytest.mark.parametrize("name", ["policy", "plan", "landing"])
 def test_a_policy_change_during_a_run_is_consistent_and_reported(name: GateName, signer: Signer, tmp_path: Path) -> None:
-    """The gatekeeper was started again with others, before its gate judged what came in the meantime."""
+    """The gatekeeper restarted with other policies before its gate judged the answers of the meantime."""
     recorded = MAKERS["success"]()
     (judged,) = [gate for gate in ended_history(recorded.run, recorded.records).gates if gate.gate == name][-1:]
     seen = tuple(found for found in judged.evidence if found.name != "policies")

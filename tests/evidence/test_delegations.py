@@ -71,9 +71,7 @@ async def test_a_delegated_request_verifies_and_names_both_people(
     assert approved.startswith("ben (SHA256:")
 
 
-async def test_the_bundle_holds_the_delegation_as_it_was_signed_and_the_person_it_went_to(
-    tmp_path: Path, signer: Signer
-) -> None:
+async def test_the_bundle_holds_the_signed_delegation_and_the_delegate(tmp_path: Path, signer: Signer) -> None:
     bundle = await sealed(make_handed(), tmp_path, signer)
     (folder,) = bundle.glob("approvals/*")
     signed = codec.decode((folder / "decision-001.json").read_bytes(), ApprovalDecision)

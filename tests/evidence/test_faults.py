@@ -74,7 +74,7 @@ def test_a_kill_at_any_fsync_leaves_a_complete_or_marked_bundle(
 
 
 @EVERY
-async def test_a_disk_that_fills_up_at_any_step_leaves_no_signature_and_the_bundle_comes_when_there_is_room(
+async def test_a_full_disk_leaves_no_signature_and_delays_the_bundle(
     tmp_path: Path, signer: Signer, private_key: keys.PrivateKey, sealed_bundles: dict[str, Path], every: int
 ) -> None:
     recorded, whole = make_failed(), bytes_of(sealed_bundles["failed"])

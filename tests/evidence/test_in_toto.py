@@ -96,7 +96,7 @@ def test_both_statements_are_about_the_landed_commit_and_tree_the_patch_and_the_
     }
 
 
-def test_the_checks_name_each_gate_and_each_acceptance_test_with_what_they_were_held_against(
+def test_the_checks_name_each_gate_and_test_with_its_reference(
     sealed_bundles: dict[str, Path], private_key: keys.PrivateKey
 ) -> None:
     bundle = sealed_bundles["success"]
@@ -113,7 +113,7 @@ def test_the_checks_name_each_gate_and_each_acceptance_test_with_what_they_were_
 
 
 @pytest.mark.parametrize(("name", "failed"), [("failed", ["gate/diff"]), ("unplanned", []), ("aborted", [])])
-def test_the_checks_of_a_run_that_did_not_succeed_have_failed_even_where_no_check_did(
+def test_checks_of_a_failed_run_fail_without_a_failed_check(
     sealed_bundles: dict[str, Path], private_key: keys.PrivateKey, name: str, failed: list[str]
 ) -> None:
     predicate = event_of(sealed_bundles[name], layout.CHECKS, private_key.public)["predicate"]

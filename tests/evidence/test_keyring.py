@@ -106,7 +106,7 @@ def test_a_rotation_cut_short_leaves_a_key_that_signs_and_all_that_verify(
     assert {first, signing} <= set(keyring.trusted_keys(home, private_of(home)))
 
 
-def test_a_key_that_is_put_into_the_folder_is_trusted_and_one_that_is_taken_out_is_not(home: Path, tmp_path: Path) -> None:
+def test_a_key_is_trusted_while_it_is_in_the_folder(home: Path, tmp_path: Path) -> None:
     keyring.make(home, private_of(home))
     partner = keys.create(tmp_path / "partner.pem").public
     file = keyring.trusted_folder(home) / "partner.pub"

@@ -124,7 +124,7 @@ def test_hostile_names_stay_on_one_line_and_the_packet_within_its_bounds() -> No
     assert codec.decode(data, ProgressPacket) == packet
 
 
-def test_decisions_have_ids_that_stay_and_a_repair_takes_the_place_of_nothing_but_a_repair() -> None:
+def test_decisions_have_stable_ids_and_repairs_supersede_only_repairs() -> None:
     run = make_remembered("cured")
     log = decisions_of(run.run, run.records)
     ids = [each.id for each in log.decisions]

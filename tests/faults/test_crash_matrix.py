@@ -17,13 +17,13 @@ FEW = (
 )
 
 
-def test_the_matrix_has_a_cell_for_every_service_at_every_transition_and_for_every_point() -> None:
+def test_the_matrix_covers_every_service_transition_and_crash_point() -> None:
     assert {cell.victim for cell in CELLS} == {*VICTIMS, "inside"}
     assert len(CELLS) == len(set(CELLS)) == 10 * len(VICTIMS) + len(POINTS)
 
 
 @pytest.mark.long
-async def test_a_crash_at_any_step_loses_no_run_lands_none_twice_and_leaves_bundles_that_verify(tmp_path: Path) -> None:
+async def test_a_crash_at_any_step_loses_and_duplicates_no_run(tmp_path: Path) -> None:
     matrix, outcome = await play(tmp_path, FEW, gatekeepers=2, seconds=PATIENCE)
     assert outcome.faults == {}
     assert matrix.missed == []

@@ -38,9 +38,7 @@ async def worker_of(house: House) -> JetStreamBus:
 
 
 @pytest.mark.long
-async def test_a_task_that_nobody_survives_ends_its_run_and_blocks_nobody(
-    whole_house: House, make_repository: MakeRepository
-) -> None:
+async def test_a_task_that_kills_every_worker_ends_only_its_run(whole_house: House, make_repository: MakeRepository) -> None:
     project = make_repository("project", files=FILES).path
     bus = await worker_of(whole_house)
     queue = await ClassQueue.open(bus, task_consumers("worker"))

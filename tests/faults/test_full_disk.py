@@ -17,7 +17,7 @@ def project(make_repository: MakeRepository) -> Path:
 
 
 @pytest.mark.long
-def test_every_accepted_run_waits_for_a_full_disk_and_ends_by_itself_when_there_is_room(project: Path, tmp_path: Path) -> None:
+def test_every_accepted_run_waits_for_space_and_then_ends(project: Path, tmp_path: Path) -> None:
     seen = seen_on_volume(tmp_path / "volume", 300 * MIB, project, 8)
     print(seen)  # noqa: T201 - pytest shows it
     assert seen.ends == {"SUCCESS": seen.accepted}

@@ -134,7 +134,7 @@ async def test_a_rollup_by_a_publisher_does_not_wipe_the_artifacts_of_another(bu
     await role.close()
 
 
-async def test_nobody_writes_an_artifact_over_nor_under_the_name_of_another(bus: Bus) -> None:
+async def test_no_identity_overwrites_or_impersonates_an_artifact_of_another(bus: Bus) -> None:
     reader = await JetStreamBus.connect(bus.server.address("reviewer"), name="reviewer")
     worker = await JetStreamBus.connect(bus.server.address("worker"), name="worker")
     uri = await worker.put_artifact(b"the patch")

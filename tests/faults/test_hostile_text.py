@@ -56,9 +56,7 @@ async def ended(house: House, request: RunRequest) -> Run:
 
 
 @pytest.mark.long
-async def test_a_hostile_test_file_holds_up_neither_its_own_review_nor_the_runs_beside_it(
-    full_house: House, make_repository: MakeRepository
-) -> None:
+async def test_a_hostile_test_file_delays_no_review_or_run(full_house: House, make_repository: MakeRepository) -> None:
     files = {**FILES, "tests/a.test.js": CASE, "tools/there.py": b"import pathlib\nassert pathlib.Path('tests').is_dir()\n"}
     hostile = make_repository("hostile", files=files).path
     innocent = [make_repository(f"innocent-{number}", files=FILES).path for number in range(2)]
@@ -69,7 +67,7 @@ async def test_a_hostile_test_file_holds_up_neither_its_own_review_nor_the_runs_
 
 
 @pytest.mark.long
-async def test_nothing_of_an_aborted_run_comes_again_when_its_role_is_stuck_and_started_anew(
+async def test_a_restarted_stuck_role_revives_nothing_of_an_aborted_run(
     full_house: House, make_repository: MakeRepository
 ) -> None:
     project = make_repository("project", files=FILES).path

@@ -111,7 +111,7 @@ async def take_all(bus: JetStreamBus, taken: list[bytes], enough: asyncio.Event)
         return
 
 
-async def test_a_revoked_identity_is_refused_at_once_and_nobody_else_loses_a_message_or_its_connection(house: House) -> None:
+async def test_a_revocation_takes_effect_immediately_and_disturbs_no_other_identity(house: House) -> None:
     gatekeeper, worker, gone = [await house.connect(name) for name in ("gatekeeper", "worker", "worker-2")]
     old = house.folder / "worker-2.nk"
     old.write_bytes(seed_file(house.keys, "worker-2").read_bytes())
@@ -184,7 +184,7 @@ async def test_a_publisher_that_the_gatekeeper_does_not_list_is_reported_as_unkn
     await gatekeeper.close()
 
 
-async def test_what_an_identity_may_take_of_the_server_is_bounded_while_it_runs_and_others_are_not(house: House) -> None:
+async def test_server_limits_of_an_identity_apply_while_it_runs(house: House) -> None:
     named = ("publisher", "--connections", "2", "--payload", "1048576", "--subscriptions", "50")
     assert (await house.command("limit", *named))["confirmed"] is True
     listed = {each["identity"]: each["limits"] for each in await house.command("list")}
@@ -230,7 +230,7 @@ def test_claims_of_operator_mode_carry_the_configured_limits(tmp_path: Path) -> 
     assert (limits["conn"], limits["subs"], limits["payload"]) == (2, 500, 1 << 20)
 
 
-async def test_a_key_is_replaced_without_a_stop_and_the_old_one_is_refused_at_the_end(house: House) -> None:
+async def test_a_key_is_replaced_without_downtime_and_then_refused(house: House) -> None:
     before = await house.connect("gatekeeper")
     old = house.folder / "gatekeeper.nk"
     old.write_bytes(seed_file(house.keys, "gatekeeper").read_bytes())

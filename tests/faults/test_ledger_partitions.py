@@ -115,7 +115,7 @@ async def test_a_gatekeeper_with_another_partition_number_writes_nothing(tmp_pat
         assert [message async for message in right.replay(run_subject("*"))] == []
 
 
-async def test_a_run_is_known_to_plain_clients_by_its_stream_and_to_watchers_by_its_id(tmp_path: Path) -> None:
+async def test_plain_clients_see_a_runs_stream_and_watchers_its_id(tmp_path: Path) -> None:
     async with divided_server(tmp_path, "configuration") as server, contextlib.AsyncExitStack() as stack:
         gatekeeper = await connected(server, "gatekeeper", stack)
         credential = identities.load(identities.seed_file(tmp_path / "bus", WATCHER))
@@ -134,7 +134,7 @@ async def test_a_run_is_known_to_plain_clients_by_its_stream_and_to_watchers_by_
             assert runs.stream == ("RUNS", "RUNS_1", "RUNS_2")[runs.partition]
 
 
-def test_one_stream_is_what_it_was_and_identities_that_change_leave_the_number_as_it_is(tmp_path: Path) -> None:
+def test_one_stream_stays_unchanged_and_identity_changes_keep_the_number(tmp_path: Path) -> None:
     identities.make(tmp_path)
     known = identities.public_keys(tmp_path)
     assert "ledger partitions" not in accounts_text(accounts(known))

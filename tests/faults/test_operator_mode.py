@@ -47,7 +47,7 @@ async def is_refused(server: NatsServer, credentials: Path) -> bool:
     return False
 
 
-async def test_what_is_revoked_is_refused_at_once_and_what_is_added_publishes_without_a_restart(tmp_path: Path) -> None:
+async def test_revocations_and_additions_take_effect_without_a_restart(tmp_path: Path) -> None:
     lost: dict[str, BusError] = {}
     keys, creds = tmp_path / "bus", tmp_path / "jwt" / "creds"
 

@@ -132,7 +132,7 @@ async def test_a_role_that_reads_slowly_delays_its_own_work_alone(broken_house: 
 
 
 @pytest.mark.long
-async def test_a_watcher_that_does_not_read_holds_up_nobody_and_catches_up(broken_house: House, project: Path) -> None:
+async def test_a_watcher_that_does_not_read_delays_no_other_reader(broken_house: House, project: Path) -> None:
     """What it leaves lying is more than all buffers between it and the server hold."""
     big = msgspec.structs.replace(slow_request(project, 0.0), request="a long story. " * 80_000)
     run, _ = await broken_house.run(big)

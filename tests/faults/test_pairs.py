@@ -12,7 +12,7 @@ from tests.faults.pairs import measure
 pytestmark = pytest.mark.long
 
 
-async def test_of_two_tasks_published_together_none_is_lost_by_the_role_that_took_the_other(tmp_path: Path) -> None:
+async def test_two_tasks_published_together_both_arrive(tmp_path: Path) -> None:
     seen = await measure(tmp_path, 500)
     assert seen.taken == 1000
     assert seen.stalls == 0

@@ -92,7 +92,7 @@ async def bus(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[B
 
 
 async def test_who_may_publish_is_exactly_what_the_table_lists(bus: Bus, report: Report) -> None:
-    """Refused means twice: the server complains, and nothing is stored."""
+    """A refusal has two signs: the server reports an error, and nothing is stored."""
     pairs = [(party, subject) for party in bus.parties.values() for subject in subjects()]
     for number, (party, subject) in enumerate(pairs):  # a number: an observer may send no more than a few bytes
         await party.client.publish(subject, b"%d" % number)
@@ -216,7 +216,7 @@ async def test_the_calls_of_jetstream_are_refused_beyond_the_table(bus: Bus, pre
     assert found ^ wanted == set()
 
 
-def test_only_the_provisioner_may_take_anything_out_of_the_ledger_and_only_what_is_older_than_something() -> None:
+def test_only_the_provisioner_may_remove_old_ledger_messages() -> None:
     for identity in EVERYBODY:
         for verb in ("DELETE", "PURGE", "MSG.DELETE"):
             may = any(matches(pattern, f"STREAM.{verb}.RUNS") for pattern in access_of(identity).calls())

@@ -106,7 +106,7 @@ async def gatekeeping(watched: Watched, home: Path) -> AsyncIterator[None]:
 
 
 @pytest.mark.long
-async def test_a_publisher_that_floods_its_submissions_takes_neither_the_gatekeeper_nor_another_s_submission_away(
+async def test_a_flood_of_submissions_blocks_neither_gatekeeper_nor_other_publishers(
     server: Bus, make_repository: MakeRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     gatekeeper = await Watched.connect(server, "gatekeeper")
@@ -127,7 +127,7 @@ async def test_a_publisher_that_floods_its_submissions_takes_neither_the_gatekee
     await gatekeeper.bus.close()
 
 
-async def test_a_publisher_that_floods_its_answers_takes_no_worker_away_nor_the_answer_of_another(server: Bus) -> None:
+async def test_a_flood_of_answers_blocks_neither_workers_nor_other_publishers(server: Bus) -> None:
     worker = await Watched.connect(server, "worker")
     named = await JetStreamBus.connect(server.server.address(NAMED), name="ci")
     questions = PublisherQuestions(worker.bus, seconds=120)

@@ -61,7 +61,7 @@ async def fill(bus: JetStreamBus, subject: str) -> BusError:
 
 
 @pytest.mark.long
-async def test_a_publisher_that_fills_its_queue_is_refused_and_the_submissions_and_aborts_of_others_are_taken(
+async def test_a_full_publisher_queue_blocks_no_other_publisher(
     server: Bus,
 ) -> None:
     greedy, other, operator, gatekeeper = [
@@ -89,7 +89,7 @@ async def test_a_publisher_that_fills_its_queue_is_refused_and_the_submissions_a
         await bus.close()
 
 
-async def test_what_lies_in_the_one_stream_of_an_older_store_is_taken_and_each_publisher_has_its_own_from_then_on(
+async def test_an_older_shared_stream_is_migrated_to_publisher_queues(
     tmp_path: Path,
 ) -> None:
     from gatewright.app.stack.nats_server import NatsServer
@@ -142,7 +142,7 @@ async def gatekeeping(bus: JetStreamBus, home: Path, *publishers: str) -> AsyncI
 
 
 @pytest.mark.long
-async def test_the_queue_of_a_publisher_that_is_added_is_read_by_a_gatekeeper_that_runs_and_no_more_once_it_is_revoked(
+async def test_the_queue_of_a_publisher_is_read_until_its_revocation(
     house: House, make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher_queues, "LOOK", 0.1)

@@ -24,7 +24,7 @@ REF = TaskRef("run-0123456789", "run-0123456789.plan.w01")
 
 
 async def test_who_receives_from_whom_is_exactly_what_the_table_lists(tmp_path: Path) -> None:
-    """What a party may send reaches those that may hear it, across accounts; all else is refused."""
+    """A permitted message reaches its permitted receivers across accounts; the server refuses all others."""
     async with open_bus(tmp_path) as bus:
         heard: set[tuple[str, str, str]] = set()
         for name, party in bus.parties.items():

@@ -15,9 +15,7 @@ from tests.waiting import PATIENCE
 @pytest.mark.parametrize(
     ("own_homes", "partitions"), [(False, 1), (True, 1), (False, 3)], ids=["one-home", "a-home-each", "ledger-in-three-streams"]
 )
-async def test_two_gatekeepers_that_are_killed_in_the_middle_of_runs_write_one_history_of_every_run(
-    tmp_path: Path, own_homes: bool, partitions: int
-) -> None:
+async def test_two_killed_gatekeepers_write_one_history_of_every_run(tmp_path: Path, own_homes: bool, partitions: int) -> None:
     fought, outcome = await fight(
         tmp_path, 10, gatekeepers=2, own_homes=own_homes, seconds=PATIENCE, seed=4, partitions=partitions
     )

@@ -86,7 +86,7 @@ async def test_a_publisher_that_uploads_until_it_is_refused_stops_neither_others
     assert "inside the document" in REASONS["uploads_full"].advice
 
 
-async def test_what_was_uploaded_before_a_publisher_was_full_is_there_and_can_be_named_again(connected: Connected) -> None:
+async def test_uploads_before_a_publisher_is_full_stay_usable(connected: Connected) -> None:
     await bound(await connected.bus_of(PROVISIONER), "ci", max_bytes=4 * MIB)
     greedy = await connected.bus_of("publisher-ci")
     data = os.urandom(3 * PIECE_BYTES)
@@ -121,13 +121,13 @@ async def test_who_sets_up_the_bus_finds_every_publisher_of_the_server_s_configu
         assert await known_publishers(setting_up.connection, 2.0) == ("ci", "default")
 
 
-async def test_a_server_whose_configuration_is_older_is_named_as_such_by_who_sets_up_the_bus(connected: Connected) -> None:
+async def test_an_outdated_server_configuration_is_reported_by_the_bus_setup(connected: Connected) -> None:
     """An identity that may not ask is what the gatekeeper is to such a server."""
     with pytest.raises(BusError, match="render it anew"):
         await known_publishers((await connected.bus_of("worker")).connection, 0.5)
 
 
-async def test_pieces_that_went_by_their_age_are_uploaded_again(connected: Connected) -> None:
+async def test_expired_pieces_are_uploaded_again(connected: Connected) -> None:
     """The first piece is written last, and goes last."""
     provisioner, publisher = await connected.bus_of(PROVISIONER), await connected.bus_of("publisher-ci")
     await bound(provisioner, "ci", max_age=1_000_000_000, duplicate_window=100_000_000)

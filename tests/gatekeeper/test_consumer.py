@@ -84,8 +84,8 @@ async def test_what_is_in_hand_is_finished_and_nothing_more_is_taken(bus: Memory
     assert await left(bus) == [0, 0, 0]
 
 
-async def test_what_does_not_come_to_an_end_is_given_back_at_once(bus: MemoryBus) -> None:
-    """Not after ``ack_wait``: another gatekeeper can take it this instant."""
+async def test_an_endless_input_is_returned_immediately_at_shutdown(bus: MemoryBus) -> None:
+    """Another gatekeeper can take it immediately, without waiting for ``ack_wait``."""
     running = await start(bus, lambda: asyncio.sleep(60), drain=0.1)
     assert await running.leave() < 2
     assert running.results.done == 0
@@ -126,7 +126,7 @@ async def test_a_defect_ends_the_process(bus: MemoryBus) -> None:
 
 
 async def test_a_stuck_input_does_not_extend_its_deadline_for_ever(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its signs of life end, so that after ``ack_wait`` another gatekeeper gets it."""
+    """Its progress signals end, so that another gatekeeper receives it after ``ack_wait``."""
     monkeypatch.setattr(consumer, "LONGEST", 0.0)
     beats: list[float] = []
 

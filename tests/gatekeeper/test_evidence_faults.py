@@ -99,9 +99,7 @@ async def test_a_run_waits_for_a_full_disk_and_goes_on_when_there_is_room(reposi
         assert verify(runs / RUN, [keys.load(tmp_path / "key.pem").public]).ok
 
 
-async def test_an_aborted_run_ends_on_a_full_disk_and_its_bundle_comes_when_there_is_room(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_an_aborted_run_seals_once_the_disk_has_space(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         disk, runs = FullDisk(), tmp_path / "runs"
         orchestrator = on_disk(gatekeeper.orchestrator, runs, disk)

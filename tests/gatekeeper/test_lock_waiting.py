@@ -111,7 +111,7 @@ async def test_a_release_in_one_gatekeeper_wakes_who_waits_in_another(runs: Runs
     assert await runs.states(SECOND) == ["S2"]
 
 
-async def test_an_aborted_run_that_waited_keeps_nobody_behind_it(runs: Runs) -> None:
+async def test_an_aborted_waiting_run_blocks_no_other(runs: Runs) -> None:
     await runs.begin(HOLDER, runs.one)
     await runs.begin(FIRST, runs.one)
     await runs.begin(SECOND, runs.one)

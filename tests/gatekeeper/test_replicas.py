@@ -372,9 +372,7 @@ async def test_a_bundle_that_another_key_has_sealed_first_is_withdrawn(pair: Pai
     assert left & {layout.MANIFEST, *layout.ENVELOPES} == set()
 
 
-async def test_a_folder_that_a_stuck_gatekeeper_holds_stops_nobody_for_long(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_folder_of_a_stuck_gatekeeper_blocks_others_only_briefly(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "APPEND_PATIENCE", 0.02)
     monkeypatch.setattr(writer, "SEAL_PATIENCE", 0.05)
     pair.bundle("runs").mkdir(parents=True)

@@ -66,7 +66,7 @@ def test_a_failed_run_is_counted_as_failed_and_waits_for_its_bundle_as_failed() 
     assert value("gatewright_stage_duration_seconds_count", {"stage": "FAILED"}) == 1
 
 
-def test_a_wait_for_locks_is_counted_once_and_its_time_is_that_of_the_ledger() -> None:
+def test_a_lock_wait_is_counted_once_with_ledger_time() -> None:
     world = run_in_order(Script(lock_refusals=3))
     numbers = range(1, len(world.transitions) + 1)
     seen = [passage for number in numbers for passage in passages(world.transitions[:number])]
@@ -105,7 +105,7 @@ def depth(queue: Consumer, waiting: int = 0, in_hand: int = 0, pulls: int = 0, o
     return QueueDepth(queue, waiting, in_hand, pulls, paused=False, oldest=oldest)
 
 
-def test_pools_of_a_role_are_shown_one_by_one_and_none_hides_that_nobody_serves_another() -> None:
+def test_each_pool_is_shown_and_an_unserved_one_stays_visible() -> None:
     served = depth(task_consumer("worker", "default"), waiting=1, in_hand=1, pulls=0, oldest=2.0)
     alone = depth(task_consumer("worker", "gpu"), waiting=4, oldest=90.0)
     assert by_label([served, alone]) == {

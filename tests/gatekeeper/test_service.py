@@ -40,7 +40,7 @@ async def _endless() -> AsyncGenerator[Message, None]:
     yield Message("", b"", {})
 
 
-def test_who_asks_hears_that_the_ledger_is_being_read_before_it_gives_the_question_up() -> None:
+def test_a_client_learns_of_ledger_reading_before_its_timeout() -> None:
     assert publisher_runs.START < client.ASK_AGAIN
     assert run_queries.READING < client.STATUS_TIMEOUT
 

@@ -105,7 +105,7 @@ async def test_the_ledger_names_the_store_and_the_bundle_there_verifies(
         assert not (tmp_path / "first" / "runs" / RUN).exists()
 
 
-async def test_a_run_ends_while_the_store_is_away_and_is_sealed_when_it_is_back(
+async def test_a_run_ends_during_a_store_outage_and_seals_later(
     repository: Repository, server: S3Server, tmp_path: Path
 ) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:

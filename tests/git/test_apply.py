@@ -335,7 +335,7 @@ async def test_index_that_was_large_is_not_read_again_as_a_whole(known: Known, m
     assert set(await known.contents(tree)) - set(await known.contents(known.commit)) == {b"src/second"}
 
 
-async def test_hunks_that_are_looked_for_in_the_whole_file_are_given_up_as_a_fault_of_the_patch(
+async def test_hunks_that_need_a_whole_file_search_are_refused(
     make_repository: MakeRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the gate would have failed for want of time, and the patch would be brought to it again and again."""

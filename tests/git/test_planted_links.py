@@ -222,9 +222,7 @@ async def test_pipe_in_a_repository_is_refused_at_once(target: Repository, mirro
 
 
 @pytest.mark.parametrize("name", ["refs/heads/x", "refs/heads/deep/er/x"])
-async def test_pipe_in_the_place_of_another_ref_is_refused_by_all_that_would_open_it(
-    target: Repository, mirrors: Mirrors, name: str
-) -> None:
+async def test_a_pipe_planted_as_another_ref_is_refused(target: Repository, mirrors: Mirrors, name: str) -> None:
     """What asks for one ref, or makes one, never opens another; a fetch and the move of a branch list them all."""
     mirror, commit = await prepared(target, mirrors)
     base, later = target.head(), target.commit({"more.txt": b"more\n"})

@@ -108,7 +108,7 @@ async def test_each_foreign_message_is_reported_once(shelf: Shelf) -> None:
     assert shelf.told == [(RUN_ID, 1), (RUN_ID, 3)]
 
 
-async def test_a_foreign_message_that_comes_between_reading_and_writing_is_a_conflict_like_any_other(shelf: Shelf) -> None:
+async def test_a_foreign_message_between_read_and_write_is_a_conflict(shelf: Shelf) -> None:
     ledger = shelf.ledger()
     await shelf.throw(api_answer())
     with pytest.raises(ConflictError):

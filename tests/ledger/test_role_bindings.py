@@ -53,7 +53,7 @@ def test_the_bindings_are_those_of_the_tasks_and_name_the_contracts_they_come_fr
     assert {each.executor for each in summary.bindings if each.identity.role != "WORKER"} == {None}
 
 
-def test_a_role_that_drifts_from_its_contract_is_not_shown_as_it_claims_to_be() -> None:
+def test_the_role_summary_ignores_claims_beyond_the_contract() -> None:
     contract = make_success().run.contract
     assert contract is not None
     honest = resolve_role(contract)

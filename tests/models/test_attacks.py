@@ -122,7 +122,7 @@ async def test_a_body_of_33_mb_is_refused_by_its_length_alone(provider: Scripted
     assert gateway.records.calls[0].refused == "model_request_too_large"
 
 
-async def test_a_body_of_33_mb_without_a_length_is_refused_when_it_is_too_much(provider: ScriptedProvider) -> None:
+async def test_an_oversized_body_without_a_length_is_refused(provider: ScriptedProvider) -> None:
     piece = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
     gateway = make_gateway(provider)
     async with gateway.private() as path:

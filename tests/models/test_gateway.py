@@ -67,9 +67,7 @@ async def test_the_models_that_may_be_asked_for_are_listed_without_asking_a_prov
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_tool_of_the_client_is_called_and_its_result_leads_to_the_next_turn(
-    provider: ScriptedProvider, api: Api
-) -> None:
+async def test_the_result_of_a_client_tool_continues_the_conversation(provider: ScriptedProvider, api: Api) -> None:
     provider.scripts["say"] = [Shell("make test"), Say("all done")]
     tool = {"name": "bash", "description": "runs", "parameters": {"type": "object"}}
     tools = {

@@ -136,9 +136,7 @@ def test_a_key_comes_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: pyte
     assert EnvironmentKey(environment="A_KEY").read() == KEY
 
 
-def test_a_key_that_an_engine_hands_out_as_a_file_is_found_by_the_variable_that_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engines_key_file_is_found_by_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text(f"{KEY}\n")
     monkeypatch.delenv("A_KEY", raising=False)
     monkeypatch.setenv("A_KEY_FILE", str(tmp_path / "secret"))

@@ -98,7 +98,7 @@ def test_an_invalid_policy_is_refused_with_a_pointer(tmp_path: Path, place: str,
     assert "models.json" in caught.value.message
 
 
-def test_the_policy_that_comes_with_the_package_has_a_model_for_every_role_and_no_invented_price() -> None:
+def test_the_shipped_policy_has_models_for_every_role_without_prices() -> None:
     loaded = load_models(policy_directory())
     for role in ("pm", "techlead", "worker", "reviewer"):
         assert loaded.policy.grant(role).default

@@ -117,7 +117,7 @@ async def test_a_long_reply_without_usage_is_measured_by_length(provider: Script
     assert gateway.usage.tokens == call.input_tokens + call.output_tokens
 
 
-async def test_a_count_that_can_be_true_is_believed_and_what_was_counted_too_much_is_given_back(
+async def test_a_plausible_usage_report_is_used_and_overcharges_are_refunded(
     provider: ScriptedProvider,
 ) -> None:
     provider.scripts["say"] = [Say("word " * 1000, usage=(50, 0, 400))]

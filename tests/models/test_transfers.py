@@ -133,7 +133,7 @@ async def test_only_external_transfers_are_recorded_before_sending(provider: Scr
     assert len(told) == 1
 
 
-async def test_what_was_sent_is_recorded_for_each_place_tries_that_failed_too_and_its_leave_covers_it(
+async def test_every_transfer_attempt_is_recorded_and_covered_by_its_permission(
     provider: ScriptedProvider,
 ) -> None:
     provider.scripts["say"] = [Fail(503, times=1, then=Say("hello"))]

@@ -49,7 +49,7 @@ def test_an_order_without_hidden_checks_is_itself() -> None:
     assert visible(contract) is contract
 
 
-def test_hidden_checks_and_their_files_are_taken_out_of_an_order_and_come_back_where_they_were() -> None:
+def test_hidden_checks_are_removed_from_orders_and_restored_in_place() -> None:
     request = make_request(acceptance_tests=(HIDDEN, SEEN), artifacts=(FILE,))
     assert b"secret" not in codec.encode(visible(request))
     compiled = make_contract(acceptance_tests=(SEEN,))
@@ -58,7 +58,7 @@ def test_hidden_checks_and_their_files_are_taken_out_of_an_order_and_come_back_w
     assert visible(whole) == compiled
 
 
-def test_a_compiled_contract_with_other_tests_than_the_visible_ones_is_left_for_the_gate_to_refuse() -> None:
+def test_a_contract_with_other_tests_is_left_unchanged() -> None:
     request = make_request(acceptance_tests=(HIDDEN, SEEN), artifacts=(FILE,))
     other = make_contract(acceptance_tests=(replace(SEEN, cmd="true"),))
     assert with_hidden_part(other, request) is other

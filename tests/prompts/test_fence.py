@@ -35,7 +35,7 @@ def test_no_text_and_no_name_holds_the_mark_of_its_fence(text: str, name: str) -
     assert mark not in inside
 
 
-def test_letters_that_nobody_sees_are_written_out() -> None:
+def test_invisible_characters_are_written_out() -> None:
     hidden = "ok\u202eno\u200b\U000e0041\x1b[2J\u2028x"
     assert visible(hidden) == "ok\\u{202e}no\\u{200b}\\u{e0041}\\u{1b}[2J\\u{2028}x"
     assert visible("plain\ttext\nüß 漢\r\n") == "plain\ttext\nüß 漢\n"

@@ -41,7 +41,7 @@ def test_a_forged_order_is_not_carried_out(make_bundle: MakeBundle, private_key:
     assert caught.value.reason == "bundle_not_verified"
 
 
-def test_nobody_trusted_means_nothing_is_run(sealed_bundles: dict[str, Path]) -> None:
+def test_without_a_trusted_key_nothing_is_run(sealed_bundles: dict[str, Path]) -> None:
     with pytest.raises(VerificationError):
         read_order(sealed_bundles["success"], [])
 
@@ -96,7 +96,7 @@ def test_other_words_versions_and_much_longer_times_are_soft() -> None:
     }
 
 
-def test_a_mutant_that_came_to_another_end_is_soft_and_one_that_there_was_no_time_for_is_none() -> None:
+def test_differing_mutants_are_soft_differences_and_untried_ones_none() -> None:
     run = MAKERS["success"]().run
     assert run.tests
     first = run.tests.commands[0]

@@ -52,7 +52,7 @@ def test_an_event_that_cannot_follow_ends_the_tale(make_bundle: MakeBundle) -> N
     assert told.findings
 
 
-def test_a_stranger_s_signature_is_no_concern_of_a_replay_but_a_missing_one_is_named(make_bundle: MakeBundle) -> None:
+def test_a_replay_accepts_foreign_signatures_and_names_missing_ones(make_bundle: MakeBundle) -> None:
     bundle = make_bundle("success")
     (bundle / layout.ENVELOPE).unlink()
     told = rehydrate(bundle)

@@ -104,7 +104,7 @@ def test_five_thousand_files_are_summed_by_folder_on_a_page_of_bounded_size(seal
 
 
 @pytest.mark.long
-def test_files_of_a_patch_that_is_not_read_to_its_end_are_counted_all_the_same(seal: SealRun, make_page: MakePage) -> None:
+def test_files_of_a_partly_read_patch_are_counted(seal: SealRun, make_page: MakePage) -> None:
     page = make_page(seal(make_wide(5_000, lines=40)))
     assert "5,000 files" in words(page, "change")
     assert "their lines counted" in words(page, "change")

@@ -51,7 +51,7 @@ def test_holds_stand_still_for_any_number_who_may_only_read(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_line_that_a_crash_cut_off_is_not_read_and_is_mended_by_the_next_act(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_line_is_skipped_and_later_repaired(tmp_path: Path, cut: int) -> None:
     book = HoldBook(tmp_path)
     book.write(act(1))
     book.write(act(2))

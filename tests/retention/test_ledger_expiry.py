@@ -132,7 +132,7 @@ async def test_the_tombstone_describes_the_run_and_its_bundle_stays(installation
     assert before.sealed.location in refused.value.message
 
 
-async def test_a_round_that_was_cut_short_after_the_last_transition_is_ended_by_the_next(installation: Installation) -> None:
+async def test_a_round_interrupted_after_the_last_transition_is_completed_later(installation: Installation) -> None:
     run_id = await installation.seal(1)
     ledger = Ledger(installation.bus)
     position = await ledger.load(run_id)

@@ -267,7 +267,7 @@ def test_what_the_policy_locks_is_locked_or_not_sealed(store: BucketPlace, house
         assert refused.value.reason == "store_lock_refused"
 
 
-def test_a_key_that_is_not_the_stores_and_a_bucket_that_is_none_are_named(store: BucketPlace, tmp_path: Path) -> None:
+def test_a_foreign_key_and_a_missing_bucket_are_named(store: BucketPlace, tmp_path: Path) -> None:
     nowhere = dataclasses.replace(store.address, authority=f"{store.address.authority}-{secrets.token_hex(6)}")
     with pytest.raises(StoreError) as missing:
         S3Store.open(nowhere, store.entry).read("runs/x")

@@ -76,7 +76,7 @@ def test_open_or_unsealed_run_is_never_removed(house: House) -> None:
 
 
 @pytest.mark.parametrize("damage", ["flip", "add", "remove"])
-def test_altered_bundle_is_kept_for_somebody_to_look_at(house: House, damage: str) -> None:
+def test_altered_bundle_is_kept_for_inspection(house: House, damage: str) -> None:
     bundle = house.seal(1)
     target = bundle / "patch.diff"
     if damage == "flip":

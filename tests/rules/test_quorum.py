@@ -59,7 +59,7 @@ def test_each_row_of_the_rule(votes: str, passes: bool) -> None:
         ("architect:g! qa:g! dev:r", False),
     ],
 )
-def test_architect_and_quality_stand_in_for_an_absent_owner_once_the_first_time_is_over(votes: str, duo: bool) -> None:
+def test_architect_and_quality_replace_an_absent_owner_after_the_deadline(votes: str, duo: bool) -> None:
     found = outcome_of(QUORUM, SEATS, ballots(votes))
     assert (found.receipt is not None and len(found.receipt.duo) == 2) == duo
 

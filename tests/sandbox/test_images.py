@@ -79,7 +79,7 @@ async def test_without_walls_no_command_is_run_in_the_place_of_an_image(image: I
 
 
 @pytest.mark.parametrize("named", [f"other/name@sha256:{'0' * 64}", "example/tools:latest", f"x:1@sha256:{'ab' * 31}"])
-def test_an_image_that_is_not_unpacked_and_a_tag_are_refused_and_the_remedy_is_named(image: ImageRoot, named: str) -> None:
+def test_packed_images_and_tags_are_refused_with_a_remedy(image: ImageRoot, named: str) -> None:
     contract = make_contract(environment_profile=EnvironmentProfile(language="go", chosen_by="language", image=named))
     with pytest.raises(DeniedError, match=f"gatewright image {named}") as caught:
         listed_environments(contract, [image.folder.parent / EVERY])

@@ -97,7 +97,7 @@ def test_a_private_key_without_its_armour_is_found_to_its_end(
         )
 
 
-def test_a_line_of_a_key_may_begin_with_what_else_is_an_operator_or_a_comment() -> None:
+def test_a_key_line_may_begin_like_an_operator_or_comment() -> None:
     body = b"".join(hashlib.sha512(bytes([0, number])).digest() for number in range(19))
     text = base64.b64encode((b"\x30\x82\x04\xa4\x02\x01\x00\x02\x82\x01\x01\x00" + body)[: 4 + 0x4A4]).decode()
     begins = [found.start() for found in re.finditer(r"[+/]{2}", text)]

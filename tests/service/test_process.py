@@ -171,7 +171,7 @@ async def test_metrics_can_be_switched_off(server: OpenServer, start_role: Start
     assert await role.ended() == 0
 
 
-async def test_exception_that_nobody_caught_is_a_redacted_line_too(server: OpenServer, start_role: StartRole) -> None:
+async def test_an_uncaught_exception_is_a_redacted_line_too(server: OpenServer, start_role: StartRole) -> None:
     role = await start_role({"nats_url": server.url, "starts": "false"})
     assert await role.ended() == 1
     assert role.lines[-1]["event"] == "uncaught_exception"

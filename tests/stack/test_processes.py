@@ -144,5 +144,5 @@ def test_a_process_that_adopted_stops_when_its_stack_has_ended() -> None:
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**22 + 5])
-def test_number_that_is_nobody_has_no_identity(pid: int) -> None:
+def test_an_unused_process_number_has_no_identity(pid: int) -> None:
     assert identity(pid) is None

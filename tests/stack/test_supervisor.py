@@ -153,7 +153,7 @@ async def test_a_fork_server_that_was_opened_ahead_and_died_is_replaced(make_sta
     await supervisor.stop()
 
 
-async def test_a_fork_server_that_was_opened_ahead_and_is_not_needed_is_ended_at_once(make_stack: MakeStack) -> None:
+async def test_an_unneeded_fork_server_is_stopped_immediately(make_stack: MakeStack) -> None:
     ahead = Ahead(opened := await open_fork_server(make_stack().options.home, {}))
     await ahead.close()
     assert identity(opened.pid) is None

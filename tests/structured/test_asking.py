@@ -89,7 +89,7 @@ async def test_a_model_receives_its_faults_and_another_try() -> None:
     assert "/shards: must have at least 1 item(s)" in script.heard[2][2].text
 
 
-async def test_a_model_that_never_answers_in_form_is_refused_after_a_bounded_number_of_tries() -> None:
+async def test_a_model_that_never_answers_in_form_is_refused_eventually() -> None:
     script = Script(*["prose"] * 9)
     with pytest.raises(StructuredOutputError) as error:
         await Asking(QUESTION).ask(script, attempts=3)

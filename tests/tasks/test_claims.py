@@ -34,7 +34,7 @@ class Heard:
         self.claims.put_nowait((codec.decode(message.data, StatusClaim), message.headers))
 
 
-async def test_a_task_is_claimed_beat_after_beat_with_its_token_and_without_an_agents_words() -> None:
+async def test_a_claim_repeats_with_its_token_and_without_agent_text() -> None:
     role, heard, done = RoleAtWork(), Heard(), asyncio.Event()
 
     async def work(task: TaskContract, context: TaskContext) -> Document:

@@ -101,7 +101,7 @@ async def test_sources_share_the_places() -> None:
     assert most == OPTIONS.places
 
 
-async def test_a_queue_that_fails_is_tried_again_and_its_failures_are_counted_from_the_last_answer() -> None:
+async def test_a_failing_queue_is_retried_and_failures_reset_on_success() -> None:
     stop, counted = asyncio.Event(), []
     away = BusError("away")
     queue = Lines([away, away, Given(), away, Given()])
@@ -150,7 +150,7 @@ async def test_a_defect_over_one_delivery_gives_the_others_in_hand_back() -> Non
     assert harmless.settled == ["nak"]
 
 
-async def test_a_queue_that_joins_brings_its_places_and_is_read_although_the_others_have_all_places_in_hand() -> None:
+async def test_a_new_queue_adds_capacity_and_is_read_under_load() -> None:
     stop, blocked, joined = asyncio.Event(), asyncio.Event(), []
     busy = Lines([Given() for _ in range(5)])
     late = Lines([Given()])
@@ -176,7 +176,7 @@ async def test_a_queue_that_joins_brings_its_places_and_is_read_although_the_oth
     assert (busy.closed, late.closed) == (2, 2)
 
 
-async def test_a_queue_that_is_dismissed_is_closed_and_read_no_more_while_the_others_go_on() -> None:
+async def test_a_removed_queue_is_closed_while_the_others_continue() -> None:
     stop, gone, other = asyncio.Event(), Lines([]), Lines([])
 
     async def attend(delivery: Delivery) -> None:

@@ -21,7 +21,7 @@ def test_only_unavailable_errors_are_tried_again(kind: type[errors.GatewrightErr
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError(28, "disk full"), TimeoutError(), asyncio.CancelledError()])
-def test_what_nobody_expected_ends_the_process_and_brings_the_task_back(error: BaseException) -> None:
+def test_an_unexpected_error_ends_the_process_and_returns_the_task(error: BaseException) -> None:
     why = disposition(error, attempts=1, max_deliver=6)
     assert (why.action, why.code) == ("crash", "internal_error")
     assert why.delay > 0

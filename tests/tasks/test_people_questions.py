@@ -119,7 +119,7 @@ async def test_a_gatekeeper_that_is_not_heard_refuses_and_no_further_question_is
     assert len(keeper.brought) == put
 
 
-async def test_nobody_is_asked_when_the_time_of_the_task_is_over_or_the_command_is_too_long(keeper: Keeper) -> None:
+async def test_late_questions_and_oversized_commands_reach_no_person(keeper: Keeper) -> None:
     assert (await keeper.questions(seconds=0.0).ask("codex", "make test")).by == "silence"
     assert (await keeper.questions().ask("codex", "x" * MOST_SUBJECT)).by == "too_long"
     assert keeper.brought == []

@@ -106,18 +106,16 @@ async def test_a_failure_is_not_believed_where_there_is_no_room(role: RoleAtWork
     assert len(handler.seen) == 2
 
 
-def test_a_review_that_refuses_is_a_failure_and_a_full_disk_may_have_made_it() -> None:
-    """A patch that git could not apply for want of room is told as one that does not apply."""
+def test_a_full_disk_may_explain_a_refusing_review() -> None:
+    """Without disk space git reports a correct patch as one that does not apply."""
     example = schema_directory() / "examples" / "review_report.v1" / "valid"
     reports = [codec.decode(path.read_bytes(), ReviewReport) for path in sorted(example.iterdir())]
     assert {report.verdict for report in reports} >= {"PASS", "BLOCKED"}
     assert [has_failed(report) for report in reports] == [report.verdict != "PASS" for report in reports]
 
 
-async def test_a_command_that_was_ended_by_a_full_disk_is_done_once_more_and_then_believed(
-    role: RoleAtWork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is room when it is looked; whose the disk was to fill, nothing tells."""
+async def test_a_command_ended_by_a_full_disk_is_retried_once(role: RoleAtWork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk has space again at the check, and nothing shows who filled it."""
     monkeypatch.setattr(runner, "lacked_room", has_failed)
 
     async def work(task: Any, _context: Any) -> Any:
@@ -190,7 +188,7 @@ class FullBus(MemoryBus):
         )
 
 
-async def test_an_answer_waits_for_a_full_bus_beyond_all_patience_and_the_work_is_done_once(role: RoleAtWork) -> None:
+async def test_an_answer_waits_for_a_full_bus_without_repeating_work(role: RoleAtWork) -> None:
     handler = Handler()
     async with role.working(handler, dataclasses.replace(QUICK, patience=0.0), FullBus(role.server)):
         await role.give(make_contract())

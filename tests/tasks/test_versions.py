@@ -60,7 +60,7 @@ async def test_an_answer_names_the_version_of_who_answers_and_not_of_who_asked(r
     assert answer.headers["Gw-Version"] == __version__
 
 
-def test_it_is_offered_again_for_longer_than_a_process_takes_to_start_and_then_refused() -> None:
+def test_a_task_of_another_version_is_retried_for_a_minute() -> None:
     error = UnavailableError("later", code=OTHER_VERSION)
     tries = [disposition(error, attempt, 6) for attempt in range(1, 6)]
     assert [each.action for each in tries] == ["retry"] * 4 + ["refuse"]

@@ -135,9 +135,7 @@ async def test_commands_that_rewrite_what_they_test_are_noted(fixture: HandlerFi
     assert (note.name, output(fixture, note.uri)) == ("workspace_changes", b"src/a.py\n")
 
 
-async def test_files_that_tests_leave_behind_are_not_noted_and_seen_by_nobody(
-    fixture: HandlerFixture, runner: TestRunnerHandler
-) -> None:
+async def test_files_that_tests_leave_behind_are_discarded(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
     report = await tested(fixture, runner, check("touch left.log"), check("test -f left.log"))
     assert (report.status, report.artifacts) == ("PASS", ())
     again = await tested(fixture, runner, check("test -f left.log"))

@@ -48,7 +48,7 @@ async def on_candidate(suite: Suite, changes: Mapping[str, bytes | None], *comma
     return found
 
 
-async def test_a_test_that_was_made_to_agree_with_broken_source_fails_as_the_baseline_has_it(suite: Suite) -> None:
+async def test_a_weakened_test_fails_in_its_baseline_version(suite: Suite) -> None:
     changes = {"pricing.py": BROKEN, "tests/test_a.py": TESTS.replace(b"== 4", b"== 6")}
     report = await suite.tested(changes)
     found = proof_of(report).baseline_tests
@@ -146,7 +146,7 @@ ENDED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("how", series(ENDED, "the tests are rewritten"))
-async def test_baseline_tests_that_are_kept_from_their_end_are_refused_where_proof_is_asked_for(suite: Suite, how: str) -> None:
+async def test_incomplete_baseline_tests_are_refused_where_proof_is_required(suite: Suite, how: str) -> None:
     body, words = ENDED[how]
     source = SOURCE.replace(b"price", b"cost") + b"\n\ndef price(number):\n    " + body
     report = await suite.tested({"pricing.py": source, "tests/test_a.py": TESTS.replace(b"price", b"cost")})
@@ -161,7 +161,7 @@ async def test_baseline_tests_that_are_kept_from_their_end_are_refused_where_pro
 
 
 @pytest.mark.long
-async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_away(suite: Suite) -> None:
+async def test_a_file_replacing_the_test_folder_does_not_hide_baseline_tests(suite: Suite) -> None:
     suite.fixture.repository.git("checkout", "--quiet", "-B", "candidate", suite.fixture.baseline)
     suite.fixture.repository.git("rm", "--quiet", "-r", "tests")
     found = await on_candidate(suite, {"pricing.py": BROKEN, "tests": b"moved\n", "test_c.py": b"def test_c(): pass\n"})
@@ -170,7 +170,7 @@ async def test_a_file_in_the_place_of_the_folder_of_tests_does_not_keep_them_awa
 
 
 @pytest.mark.long
-async def test_a_report_that_leaves_the_baseline_s_tests_out_is_refused_where_proof_is_asked_for(suite: Suite) -> None:
+async def test_reports_without_baseline_tests_are_refused_where_proof_is_required(suite: Suite) -> None:
     report = await suite.tested({"tests/test_a.py": TESTS + b"# said\n"})
 
     def refused(changed: bytes, testing: Testing, **proof: object) -> list[str]:

@@ -74,7 +74,7 @@ async def test_of_a_command_that_never_ran_tests_and_what_they_import_are_compil
     assert await made(broken(fixture), fixture) == found
 
 
-async def test_of_a_command_that_never_ran_too_little_to_be_worth_it_is_not_compiled(fixture: HandlerFixture) -> None:
+async def test_a_command_without_large_imports_gets_no_bytecode(fixture: HandlerFixture) -> None:
     workspaces = Workspaces(fixture.state / "workspaces")
     cache = BytecodeCache(fixture.state / "bytecode", make_sandbox("bubblewrap"), workspaces)
     assert await made(cache, fixture) == {}  # the only test imports none of the large ones

@@ -72,7 +72,7 @@ def test_a_table_has_one_line_a_test_whatever_its_name() -> None:
     assert write_table({"b\nc\tpassed": "failed", "a": ""}) == b"a\t\nb\\nc\\tpassed\tfailed\n"
 
 
-def test_a_test_whose_title_has_several_lines_is_found_again_in_the_table_of_its_tree() -> None:
+def test_a_test_with_a_multiline_title_is_found_again() -> None:
     ids = ("a.js::one\nline", "a.js::one\u2028line", "a.js::one\x0b\ttab\r", "a.js::one \x85")
     records = ({"token": "t", "kind": "test", "id": each, "outcome": "passed"} for each in ids)
     told = read_records(map(str.encode, map(json.dumps, records)), "t")

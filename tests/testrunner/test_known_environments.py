@@ -239,9 +239,7 @@ async def test_commands_that_could_write_to_an_environment_wait_for_the_look(loo
     assert len(used.seen) == 2
 
 
-async def test_command_without_a_sandbox_that_plants_a_file_is_refused_where_the_environment_was_known(
-    tmp_path: Path, prefix: Path
-) -> None:
+async def test_an_unsandboxed_command_that_plants_a_file_is_refused(tmp_path: Path, prefix: Path) -> None:
     fixture = make_handler_fixture(tmp_path, {"src/a.py": b"x = 1\n", "plant.py": PLANT})
     runner = make_handler(Settings(home=fixture.state, environments=(prefix,), sandbox="none"))
     assert (await run_tests(fixture, runner, prefix, "true")).status == "PASS"

@@ -43,7 +43,7 @@ async def test_an_acceptance_command_finds_a_provided_file(fixture: HandlerFixtu
         assert report.artifacts == (), "a provided file is no file that the commands edited"
 
 
-async def test_a_candidate_that_brings_a_file_of_that_path_is_not_tested_with_the_provided_one(fixture: HandlerFixture) -> None:
+async def test_a_candidate_that_replaces_a_provided_file_is_not_tested(fixture: HandlerFixture) -> None:
     runner = make_test_runner(RunnerSettings(home=fixture.state))
     checks = (AcceptanceTest(name="look", cmd="python3 look.py", must_pass=True),)
     agent = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
@@ -55,7 +55,7 @@ async def test_a_candidate_that_brings_a_file_of_that_path_is_not_tested_with_th
     assert report.failure.startswith("place_not_free: src/_version.py")
 
 
-async def test_a_provided_file_that_the_command_of_a_worker_changes_is_no_part_of_its_change(fixture: HandlerFixture) -> None:
+async def test_a_changed_provided_file_is_no_part_of_a_change(fixture: HandlerFixture) -> None:
     worker = make_worker(WorkerSettings(home=fixture.state))
     script = (
         b"a = open('src/_version.py').read()\nopen('src/_version.py', 'w').write('other')\nopen('src/a.py', 'w').write(a)\n"

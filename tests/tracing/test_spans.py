@@ -24,7 +24,7 @@ class Kept:
         """Nothing is left."""
 
 
-def test_a_part_of_a_part_names_its_parent_also_in_a_task_of_its_own() -> None:
+def test_a_nested_span_names_its_parent_across_tasks() -> None:
     kept = Kept()
 
     async def inner() -> None:

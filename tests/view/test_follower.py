@@ -82,7 +82,7 @@ async def test_a_damaged_history_is_reported_and_others_continue(bus: MemoryBus)
     assert follower.board.rows[run_id_of(2)].stage == "landed"
 
 
-async def test_the_same_ledger_has_the_same_name_for_every_reader_that_reads_it_in_the_same_order(bus: MemoryBus) -> None:
+async def test_equal_ledgers_have_the_same_name_for_every_reader(bus: MemoryBus) -> None:
     await write_run(bus, make_run(1))
     readers = BoardFollower(bus), BoardFollower(bus)
     for reader in readers:

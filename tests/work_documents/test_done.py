@@ -70,7 +70,7 @@ def test_landed_run_with_an_unanswered_question_is_done_and_shows_its_guess(stat
     assert "approval" not in brief_of(history.run, run.records).audit_gates
 
 
-def test_a_question_that_nobody_was_asked_is_a_remark() -> None:
+def test_an_unasked_question_is_a_remark() -> None:
     run = history_of(make_asking()).run
     refused = RefusedQuestion(code="blocked_not_a_file", message=".gatewright-blocked.json is a folder")
     (worker, *_) = run.workers()

@@ -257,18 +257,14 @@ def paths_kept(fixture: HandlerFixture, result: TaskResult) -> list[str]:
     return [file["path"] for file in json.loads(kept(fixture, result, "agent_session"))["files"]]
 
 
-async def test_an_agent_that_is_still_writing_its_session_down_when_its_turn_is_over_is_waited_for(
-    fixture: HandlerFixture, tmp_path: Path
-) -> None:
+async def test_the_worker_waits_while_an_agent_writes_its_session(fixture: HandlerFixture, tmp_path: Path) -> None:
     late = f"sh:(for n in 1 2 3 4; do sleep 0.1; echo $n >> {HOME}/late; done) >/dev/null 2>&1 &"
     result = await work(fixture, resuming(fixture, tmp_path, ONCE, late), first(fixture))
     state: Mapping[str, Any] = json.loads(kept(fixture, result, "agent_session"))
     assert {file["path"]: file["text"] for file in state["files"]}[".program/sessions/late"] == "1\n2\n3\n4\n"
 
 
-async def test_files_of_a_session_are_laid_out_under_names_that_the_agent_does_not_write_over(
-    fixture: HandlerFixture, tmp_path: Path
-) -> None:
+async def test_session_files_get_names_that_the_agent_does_not_overwrite(fixture: HandlerFixture, tmp_path: Path) -> None:
     """Gemini CLI names a session's file by the minute, and empties the one that it is to go on with."""
     places: dict[str, Any] = {"session_files": [".program/sessions"], "session_renames": {"s": "since-s"}}
     worker = worker_with(fixture, tmp_path, ("recall", ONCE), rounds="resume", **places)

@@ -14,7 +14,7 @@ from tests.handler_fixture import HandlerFixture
 WRITES = b"open('big', 'wb').write(b'x' * (3 << 20))\n"
 
 
-async def test_a_file_over_the_operator_s_limit_ends_the_task_and_the_limit_is_reported(fixture: HandlerFixture) -> None:
+async def test_an_oversized_file_ends_the_task_and_reports_the_limit(fixture: HandlerFixture) -> None:
     fixture.baseline = fixture.repository.commit({"tools/write.py": WRITES})
     contract = fixture.contract(executor=Executor(kind="command", commands=("python3 tools/write.py",)), allowed_paths=("big",))
     roomy = make_handler(Settings(home=fixture.state))

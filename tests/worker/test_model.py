@@ -246,7 +246,7 @@ async def test_a_model_learns_of_the_file_only_where_people_answer(
     assert "ana comments: take 5" in answered
 
 
-async def test_where_the_repository_has_a_file_of_that_name_it_is_one_like_any_other(
+async def test_a_repository_file_of_the_blocked_name_is_ordinary(
     fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
     fixture.baseline = fixture.repository.commit({BLOCKED_NAME: b"ours\n"}, "a file of the same name")

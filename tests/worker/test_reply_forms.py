@@ -53,11 +53,11 @@ def test_words_before_a_block_name_the_file(words: str) -> None:
         ("py", "# src/a.py"),
     ],
 )
-def test_a_comment_on_the_first_line_names_the_file_and_is_not_part_of_it(language: str, first: str) -> None:
+def test_a_first_line_comment_names_the_file_and_is_removed(language: str, first: str) -> None:
     assert files(f"```{language}\n{first}\nx = 1\n```\n") == {"src/a.py": "x = 1\n"}
 
 
-def test_a_comment_that_merely_looks_like_a_path_stays_when_the_block_has_a_name() -> None:
+def test_a_comment_like_a_path_stays_in_a_named_block() -> None:
     reply = "Create file `README.md`:\n```markdown\n# Node.js\ntext\n```\n"
     assert files(reply) == {"README.md": "# Node.js\ntext\n"}
 

@@ -30,7 +30,7 @@ def laid(tree: Path, compiled: dict[bytes, Bytecode], *changed: bytes) -> dict[s
     return {str(place.relative_to(layer)): place.read_bytes() for place in layer.rglob("*") if place.is_file()}
 
 
-def test_bytecode_that_goes_by_the_time_gets_that_of_its_source(tree: Path) -> None:
+def test_timestamp_bytecode_gets_the_time_of_its_source(tree: Path) -> None:
     os.utime(tree / "pkg/b.py", (1.9, 0x01020304))
     found = laid(tree, {b"pkg/b.py": Bytecode("b.cpython-311.pyc", BY_TIME), b"a.py": Bytecode("a.cpython-311.pyc", BY_DIGEST)})
     assert found == {

@@ -31,7 +31,7 @@ def home(repository: Path) -> Path:
     return home
 
 
-async def test_where_there_is_a_home_and_no_stack_a_fork_server_is_begun_and_ended_if_it_is_not_taken(home: Path) -> None:
+async def test_a_home_without_a_stack_starts_a_temporary_fork_server(home: Path) -> None:
     async with fork_server_ahead() as begun:
         taken = begun.take()
         assert taken is not None

@@ -71,7 +71,7 @@ def taken(repository: Path, prepared: Prepared) -> str:
     ).stdout.strip()
 
 
-def test_the_commits_of_a_branch_are_taken_as_one_change_with_binaries_modes_and_renames(agents_work: Path) -> None:
+def test_the_commits_of_a_branch_become_one_complete_change(agents_work: Path) -> None:
     prepared = prepare(options(agents_work, head="agents/fix"), agents_work)
     merged = git(agents_work, "merge-tree", "--write-tree", "HEAD", "agents/fix").splitlines()[0]
     assert taken(agents_work, prepared) == merged
@@ -82,7 +82,7 @@ def test_the_commits_of_a_branch_are_taken_as_one_change_with_binaries_modes_and
     assert source.base == git(agents_work, "merge-base", "HEAD", "agents/fix")
 
 
-def test_the_change_of_a_branch_is_by_its_author_and_named_after_its_last_commit(agents_work: Path) -> None:
+def test_the_change_of_a_branch_keeps_its_author_and_title(agents_work: Path) -> None:
     request = prepare(options(agents_work, head="agents/fix"), agents_work).request
     assert request.request == "fix the parser"
     assert request.author is not None

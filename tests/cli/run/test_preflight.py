@@ -50,9 +50,7 @@ def test_a_missing_env_is_reported_with_the_callers_own_prefix(tmp_path: Path, m
     assert f"pass --env {prefix}" in fault.message
 
 
-def test_without_an_env_the_option_that_makes_one_is_named_for_programs_of_an_ecosystem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_env_the_option_that_prepares_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("gatewright.sandbox.programs.PATH", "/nowhere")
     python, other = missing_programs((), ("python3.12 -m pytest", "only-here --check"), None)
@@ -62,7 +60,7 @@ def test_without_an_env_the_option_that_makes_one_is_named_for_programs_of_an_ec
     assert "--env auto" not in given.message
 
 
-def test_a_path_in_the_repository_and_what_is_no_command_are_left_to_the_gates(tmp_path: Path) -> None:
+def test_repository_paths_and_malformed_commands_are_left_to_the_gates(tmp_path: Path) -> None:
     assert list(missing_programs(("./tools/edit.sh", "a && b", "X=1 run"), ("tools/check -q",), tmp_path)) == []
 
 

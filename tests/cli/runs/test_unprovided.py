@@ -26,7 +26,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_module_of_the_repositorys_own_package_that_git_has_not_is_named_with_its_place(repository: Path) -> None:
+def test_an_untracked_module_of_the_own_package_is_named(repository: Path) -> None:
     lines = (
         "E   ModuleNotFoundError: No module named 'pkg._version'",
         "E   ModuleNotFoundError: No module named 'pkg._version'",

@@ -74,7 +74,7 @@ async def test_literal_setup_py_settings_are_used(words: str) -> None:
     assert await roots_of(tree_of("python/pkg/__init__.py", "decoy.py", setup_py=words)) == (("python",), {"pkg"})
 
 
-async def test_a_package_whose_folder_has_another_name_must_come_from_the_tree_but_no_folder_leads_to_it() -> None:
+async def test_a_renamed_package_must_come_from_the_tree() -> None:
     tree = tree_of("engine/__init__.py", pyproject='[tool.setuptools]\npackage-dir = {"acme" = "engine"}')
     assert (await import_roots(tree)).names == {"acme", "engine"}
 

@@ -54,7 +54,7 @@ def test_a_failed_run_names_its_reason(code: str, state: CheckState) -> None:
     assert (check.state, code in check.summary) == (state, True)
 
 
-def test_a_landed_commit_is_proven_whoever_published_its_run() -> None:
+def test_a_landed_commit_of_any_publisher_is_proven() -> None:
     run = ForgeRun(key="landed", publisher="default").succeed()
     check = view_of(run).check(COMMIT)
     assert check is not None

@@ -122,7 +122,7 @@ def test_order_repetitions_and_crashes_change_nothing(makers: tuple[Maker, ...],
 
 
 @pytest.mark.parametrize("makers", [(GOOD, MAKERS[1]), (MAKERS[-1], MAKERS[8], MAKERS[2])], ids=["chosen", "fixed"])
-def test_a_gatekeeper_that_begins_after_any_transition_comes_to_the_same_end(makers: tuple[Maker, ...]) -> None:
+def test_a_gatekeeper_restarted_after_any_transition_reaches_the_same_end(makers: tuple[Maker, ...]) -> None:
     first = run_of(*makers, retries=1)
     for length in range(1, len(first.transitions)):
         world = CandidateRun(Script(retries=1), makers=makers)
@@ -164,7 +164,7 @@ def test_a_run_without_a_passing_candidate_explains_each_failure() -> None:
     assert run.failure.message == words
 
 
-def test_the_third_failed_round_of_candidates_is_for_a_person_as_that_of_one_agent_is() -> None:
+def test_the_third_failed_round_of_candidates_escalates_to_a_person() -> None:
     run = ended(run_of(MAKERS[2], MAKERS[8], retries=5))
     assert run.failure is not None
     assert (run.status, run.failure.code, run.attempt) == ("FAILED", "escalated", 3)
@@ -174,7 +174,7 @@ def test_the_third_failed_round_of_candidates_is_for_a_person_as_that_of_one_age
     assert (run.failure.code, run.attempt) == (NONE_PASSED, 2)
 
 
-def test_a_further_round_is_for_those_that_it_can_cure_each_with_its_own_evidence() -> None:
+def test_a_further_round_serves_fixable_candidates_each_with_its_evidence() -> None:
     world = run_of(MAKERS[2], replace(MAKERS[-1], name="cured"), replace(MAKERS[7], name="criticised"), retries=1)
     run = ended(world)
     (order,) = [each for each in told(world) if isinstance(each, FixOrdered)]

@@ -110,7 +110,7 @@ def test_retries_are_bounded_by_the_contract() -> None:
     assert (run.status, run.attempt) == ("FAILED", 3)
 
 
-def test_an_agents_next_round_is_given_the_patch_and_the_session_of_the_one_before() -> None:
+def test_an_agents_next_round_receives_the_previous_patch_and_session() -> None:
     run = run_in_order(Script(asked=True, retries=2, tests_fail_until=2)).run
     assert run is not None
     assert run.status == "SUCCESS"
@@ -123,7 +123,7 @@ def test_an_agents_next_round_is_given_the_patch_and_the_session_of_the_one_befo
 
 
 @pytest.mark.parametrize(("retries", "attempt", "code"), [(1, 2, "tests_failed"), (2, 3, "escalated"), (9, 3, "escalated")])
-def test_an_agent_that_fails_three_times_in_a_row_is_escalated_and_asked_no_more(retries: int, attempt: int, code: str) -> None:
+def test_an_agent_that_fails_three_times_is_escalated(retries: int, attempt: int, code: str) -> None:
     run = run_in_order(Script(asked=True, retries=retries, tests_fail_until=9)).run
     assert run is not None
     assert run.failure is not None
@@ -214,7 +214,7 @@ def test_a_refused_review_counts_though_the_tests_failed_too() -> None:
         assert run.failure.code == "review_failed"
 
 
-def test_what_is_tested_of_a_change_that_the_review_refused_is_not_taken_for_the_next_one() -> None:
+def test_test_results_of_a_refused_change_do_not_carry_over() -> None:
     world = run_until(Script(judging="together", retries=1, review_fails_until=1), "reviewer")
     stale = next(item for item in world.under_way if isinstance(item, RoleReplied) and item.role == "testrunner")
     while world.run is None or (world.run.state, world.run.attempt) != ("S3", 2):

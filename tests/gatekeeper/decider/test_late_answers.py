@@ -77,7 +77,7 @@ def test_after_the_end_nothing_is_recorded() -> None:
 
 
 def test_a_result_naming_another_attempt_than_its_task_is_ignored() -> None:
-    """The id of the task is right: only the attempt tells that it is not this work."""
+    """The task id matches; only the attempt number shows that the result belongs to other work."""
     world = SimulatedRun(Script(retries=1, tests_fail_until=1))
     while world.run is None or world.run.attempt == 1:
         world.deliver(world.under_way.pop(0))

@@ -98,7 +98,7 @@ def test_runs_that_are_over_count_no_more() -> None:
     seen.forget(one.run_id)
 
 
-def test_a_large_run_does_not_use_up_the_share_of_a_small_one_on_its_repository() -> None:
+def test_a_large_run_leaves_a_small_ones_repository_share() -> None:
     seen = InFlight()
     large, small = make_run(1, 60), make_run(2, RUN_SHARE)
     seen.saw(large)

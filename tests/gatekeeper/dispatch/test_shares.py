@@ -112,7 +112,7 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(policy=POLICIES, steps=STEPS, seed=st.integers(0, 1000))
-def test_bounds_hold_and_every_task_that_waits_is_given_out_once_when_places_come_free(
+def test_bounds_hold_and_every_waiting_task_is_dispatched_once(
     policy: SharesPolicy, steps: list[tuple[object, ...]], seed: int
 ) -> None:
     asyncio.run(_bounds_hold(policy, steps, random.Random(seed)))  # noqa: S311 - which task is finished next
@@ -146,7 +146,7 @@ async def _bounds_hold(policy: SharesPolicy, steps: list[tuple[object, ...]], ch
 
 
 @pytest.mark.parametrize("repository", ["one", "other"])
-async def test_a_small_run_is_given_out_next_beside_a_run_of_sixty_parts_of_its_repository(repository: str) -> None:
+async def test_a_small_run_precedes_sixty_shards_of_its_repository(repository: str) -> None:
     world = World(bounds(repository=4, publisher=4))
     await world.begin(make_run(1, 60))
     await world.begin(make_run(2, 1, repository))
@@ -196,7 +196,7 @@ async def test_what_the_bus_did_not_take_waits_again_where_it_stood(monkeypatch:
     assert await world.given_out() == ["run-0000000001.w00", "run-0000000001.w01"]
 
 
-async def test_a_run_that_ends_while_the_bus_refuses_its_tasks_is_given_out_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_that_ends_during_a_bus_outage_dispatches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another gatekeeper ended and sealed it: what this one was about to give out has no run any more."""
     world = World(bounds(repository=2))
     run = make_run(1, 3)
@@ -257,7 +257,7 @@ class _AskedInTurns(UnderWay):
         return await super().holds(run_id, task_id)
 
 
-async def test_a_gatekeeper_that_starts_takes_up_runs_while_others_of_them_give_out_their_tasks() -> None:
+async def test_a_starting_gatekeeper_takes_over_runs_during_dispatch_by_others() -> None:
     world = World(NO_SHARES)
     runs = [make_run(number, 4) for number in range(6)]
     under_way, now = _AskedInTurns(world.bus), HandClock().now()

@@ -53,7 +53,7 @@ async def test_a_task_is_withdrawn_although_a_role_has_it_in_hand(bus: MemoryBus
     assert await queued(bus) == []
 
 
-async def test_another_gatekeeper_finds_the_task_and_leaves_another_run_s_task_of_the_same_id(bus: MemoryBus) -> None:
+async def test_another_gatekeeper_withdraws_only_the_tasks_of_its_run(bus: MemoryBus) -> None:
     run, other = run_with_a_task(RUN), run_with_a_task(OTHER)
     # Under ids of their own: the queue's memory of ids is not what is tried here.
     for each in (other, run):

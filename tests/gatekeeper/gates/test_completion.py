@@ -210,7 +210,7 @@ async def test_document_that_was_ordered_must_be_written_and_not_only_be_there(f
     assert codes(report) == {"completion_document_missing"}
 
 
-async def test_file_that_nobody_owned_stops_the_landing(finished: Finished) -> None:
+async def test_a_file_without_an_owner_stops_the_landing(finished: Finished) -> None:
     (shard,) = finished.run.workers()
     assert shard.contract is not None
     narrow = replace(shard.contract, allowed_paths=("src/other",))

@@ -145,7 +145,7 @@ async def test_an_urgent_run_goes_before_and_an_ordinary_one_is_not_starved(bus:
     assert urgent == PATIENCE
 
 
-async def test_one_that_gives_up_waiting_keeps_nobody_behind_it(bus: MemoryBus) -> None:
+async def test_a_run_that_gives_up_waiting_blocks_no_other(bus: MemoryBus) -> None:
     locks = PathLocks(bus, Runs().has_ended)
     await locks.take(REPOSITORY, claim("run-a", "src/a"))
     await locks.take(REPOSITORY, claim("run-aborted", "src"))
@@ -153,7 +153,7 @@ async def test_one_that_gives_up_waiting_keeps_nobody_behind_it(bus: MemoryBus) 
     assert await locks.release(REPOSITORY, "run-aborted") == ("run-c",)
 
 
-async def test_one_that_ended_while_it_waited_keeps_nobody_behind_it(bus: MemoryBus) -> None:
+async def test_a_run_that_ended_while_waiting_blocks_no_other(bus: MemoryBus) -> None:
     """Its gatekeeper was killed before it could take it off the table."""
     runs = Runs()
     locks = PathLocks(bus, runs.has_ended)
@@ -163,7 +163,7 @@ async def test_one_that_ended_while_it_waited_keeps_nobody_behind_it(bus: Memory
     assert (await locks.take(REPOSITORY, claim("run-c", "src/c"))).token
 
 
-async def test_a_release_wakes_who_is_next_also_when_a_late_comer_has_cleared_the_table(bus: MemoryBus) -> None:
+async def test_a_release_wakes_the_next_run_after_a_cleared_table(bus: MemoryBus) -> None:
     """The holder has ended in the ledger; before its gatekeeper releases its paths, another run asks for them."""
     runs = Runs()
     locks = PathLocks(bus, runs.has_ended)

@@ -93,7 +93,7 @@ async def test_what_a_contract_orders_is_a_reason_to_ask(opened: Opened, rule: R
         assert not is_cleared(ordered, "contract")
 
 
-async def test_a_command_of_a_class_that_a_rule_names_is_asked_about_before_any_work(
+async def test_a_command_of_a_listed_class_needs_approval_before_work(
     make_repository: MakeRepository, tmp_path: Path, clock: HandClock
 ) -> None:
     tidy = Executor(kind="command", commands=("tidy docs",))
@@ -360,9 +360,7 @@ def test_the_digest_of_the_policies_changes_with_the_rules_and_with_the_roster(t
 
 
 @pytest.mark.long
-async def test_a_hundred_mixed_requests_are_cleared_in_a_few_decisions_each_an_own_signed_record(
-    opened: Opened, tmp_path: Path
-) -> None:
+async def test_a_batch_decision_clears_requests_with_a_signed_record_each(opened: Opened, tmp_path: Path) -> None:
     easy = [LANDING | {"name": f"easy-{number}", "batch": True} for number in range(98)]
     hard = [LANDING | {"name": f"hard-{number}", "risk": "high"} for number in range(2)]
     async with opened(*easy, *hard) as inbox:

@@ -187,7 +187,7 @@ async def test_a_stricter_quota_waits_for_all_that_is_beyond_it(open_for: Open, 
 
 
 @pytest.mark.parametrize("bound", ["max_open_runs", "max_runs_per_hour", "max_runs_per_day"])
-async def test_a_repository_has_a_quota_of_its_own_whoever_submits(open_for: Open, request_for: RunRequest, bound: str) -> None:
+async def test_a_repository_has_its_own_quota_for_all_publishers(open_for: Open, request_for: RunRequest, bound: str) -> None:
     quota = RepositoryQuota.model_validate({"repositories": ["*"], bound: 2})
     one, other = (open_for(make_publisher("acme"), make_publisher("beta"), quotas=[quota]) for _ in range(2))
     first = accepted(await one.submit(request_for, "acme"))
@@ -284,7 +284,7 @@ async def test_a_stored_flood_is_put_aside_before_it_fills_the_queue(open_for: O
     assert (await intake.store(request_for, "calm")).settled == ["ack"]
 
 
-def test_large_messages_that_wait_for_the_limits_do_not_fill_the_bytes_of_the_queue() -> None:
+def test_large_waiting_messages_do_not_fill_the_queue() -> None:
     limits, rule = PublisherLimits(PublisherRuns(HandClock(), frozenset()), HandClock()), make_publisher("flood")
     error = LimitError("too many", retry_after=1.0, code="rate_exceeded")
     waits = [limits.hold(rule, sequence, 8 << 20, error) for sequence in range(12)]
@@ -293,7 +293,7 @@ def test_large_messages_that_wait_for_the_limits_do_not_fill_the_bytes_of_the_qu
     assert limits.hold(rule, 12, 8 << 20, error) is not None
 
 
-async def test_a_publisher_cannot_fill_the_dead_letters_which_are_kept_for_good_with_large_messages(open_for: Open) -> None:
+async def test_large_messages_cannot_fill_the_permanent_dead_letters(open_for: Open) -> None:
     intake = open_for(make_publisher("flood"))
     await intake.store(b'{"request": "' + b"x" * 100_000 + b'"}', "flood")
     await intake.store(b"[]", "flood")

@@ -161,7 +161,7 @@ async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_ow
 
 
 @pytest.mark.parametrize(("age", "settled"), [(0.0, [f"nak {RETRY}"]), (WAITED_FOR + 60, ["term"])])
-async def test_an_answer_of_another_version_waits_for_a_gatekeeper_that_reads_it_and_not_for_ever(
+async def test_an_answer_of_another_version_waits_for_a_limited_time(
     broken: ResultConsumer, age: float, settled: list[str]
 ) -> None:
     stored_at = SystemClock().now().timestamp() - age

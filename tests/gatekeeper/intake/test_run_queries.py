@@ -115,9 +115,7 @@ async def test_the_events_of_another_publisher_s_run_do_not_exist(intake: Intake
     assert isinstance(await events(intake, run_id, "default"), RunEvents)
 
 
-async def test_a_question_waits_for_a_run_that_is_to_come_and_for_what_it_does_next(
-    intake: IntakeFixture, request_for: RunRequest
-) -> None:
+async def test_a_query_waits_for_future_runs_and_next_events(intake: IntakeFixture, request_for: RunRequest) -> None:
     run_id = run_id_of("order-4711", "acme")
     asked = asyncio.create_task(events(intake, run_id, "acme", wait=20))
     await kept_open(intake, 1)

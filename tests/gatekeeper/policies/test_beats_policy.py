@@ -32,7 +32,7 @@ def write(folder: Path, beats: dict[str, Any] | None = None, **rule: Any) -> Non
         (folder / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": [RULE | rule]}))
 
 
-def test_without_the_file_a_beat_is_a_quarter_of_an_hour_and_the_digest_is_as_it_was(folder: Path) -> None:
+def test_without_the_file_a_beat_is_15_minutes(folder: Path) -> None:
     before = load(folder)
     assert (before.beats.seconds, before.beats.silence, "beats.json" in before.digests) == (900, 1800, False)
     write(folder, {"seconds": 2, "silent_after": 3})

@@ -38,7 +38,7 @@ def test_the_policy_of_a_publisher_wins_over_the_variable(tmp_path: Path) -> Non
     assert load(folder, ("ci",)).sha256 == load(folder).sha256
 
 
-def test_a_named_publisher_without_a_rule_to_go_by_stops_the_start(tmp_path: Path) -> None:
+def test_a_named_publisher_without_a_rule_stops_the_start(tmp_path: Path) -> None:
     folder = copy_of_policies(tmp_path, "other", without_default=True)
     with pytest.raises(ConfigurationError, match="lists neither ci nor default"):
         load(folder, ("ci",))

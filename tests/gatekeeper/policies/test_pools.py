@@ -150,7 +150,7 @@ async def test_a_request_for_what_no_pool_offers_is_refused_at_intake(
     intake.following[0].cancel()
 
 
-async def test_the_choice_is_in_the_ledger_and_the_queue_of_the_pool_gets_the_task(
+async def test_the_ledger_records_the_pool_that_gets_the_task(
     bus: MemoryBus, gates: GateEngine, tmp_path: Path, request_for: RunRequest
 ) -> None:
     await ensure_topology(bus, queues=consumers(("default", "coders", "gpu", "rust")))

@@ -106,7 +106,7 @@ def test_every_role_s_answer_ends_its_task(role: TaskRole, event: tuple[str, dic
     assert len(runs) == 0
 
 
-def test_a_shard_that_waits_for_a_free_process_makes_no_run_silent_whose_others_are_claimed(runs: SilentRuns) -> None:
+def test_a_waiting_shard_does_not_make_a_claimed_run_silent(runs: SilentRuns) -> None:
     tell(runs, 100.0, given("task-2"))
     runs.claimed(make_claim(), 125.0)
     assert runs.silent_since(RUN, 140.0) is None

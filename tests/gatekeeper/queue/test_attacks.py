@@ -86,7 +86,7 @@ async def test_a_new_file_is_not_smuggled_into_a_renamed_folder(cluster: Cluster
     assert "newdir/new" not in cluster.files()
 
 
-async def test_a_run_that_is_green_only_with_the_file_of_a_run_that_left_does_not_land(
+async def test_a_run_that_needs_a_departed_runs_file_fails(
     connect: Connect, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     policy = QueuePolicy(batch_size=1, window=Window(start=2, least=2, most=2))

@@ -71,7 +71,7 @@ def test_git_and_what_it_starts_show_the_password_in_no_argument_and_no_variable
     assert f"password={KNOWN['password']}\n".encode() in filled
 
 
-def test_what_a_server_repeats_of_a_credential_is_hidden_in_every_form_that_it_travels_in() -> None:
+def test_a_credential_repeated_by_a_server_is_always_redacted() -> None:
     access = ResolvedAccess({}, {}, (HelperAnswer(**KNOWN | {"password": "p/w+31337"}),))
     said = b"p/w+31337 p%2Fw%2B31337 Ym90OnAvdyszMTMzNw== cC93KzMxMzM3"
     assert access.without_credentials(said) == b" ".join([b"[credential]"] * 4)

@@ -89,10 +89,10 @@ async def test_a_worker_has_nothing_to_push_with(server: GitServer, make_mirrors
     assert not [each for each in server.seen if "receive-pack" in each.path]
 
 
-async def test_the_reading_token_in_the_place_of_the_pushing_one_is_refused_by_the_server(
+async def test_the_server_refuses_a_push_with_the_reading_token(
     server: GitServer, remote: Repository, make_mirrors: MakeMirrors, tmp_path: Path
 ) -> None:
-    """What a worker could do that was taken over: use what it has."""
+    """A compromised worker can use only the token that it has."""
     mirror = await make_mirrors("gatekeeper", entry(server, tmp_path / "tokens", push=READ)).open(server.url("team/shop.git"))
     commit = await candidate(mirror, await mirror.resolve("main"))
     assert (await refusal(mirror.push(commit, REF, expected=None))).reason == "repository_access_denied"

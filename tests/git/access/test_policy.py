@@ -39,7 +39,7 @@ def test_a_complete_folder_without_the_file_gives_no_credentials(tmp_path: Path)
         access.resolve(source("git@forge.example:team/x"), "read")
 
 
-def test_the_policy_that_comes_with_the_package_has_the_agent_of_the_account_for_ssh_alone() -> None:
+def test_the_shipped_policy_uses_the_account_agent_for_ssh_alone() -> None:
     access = RepositoryAccess.load(policy_directory(), "worker")
     by_ssh, by_https = (access.resolve(source(url), "read") for url in ("git@forge.example:team/x", "https://forge.example/x"))
     assert "IdentityFile" not in by_ssh.settings["core.sshCommand"]

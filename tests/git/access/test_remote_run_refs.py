@@ -61,7 +61,7 @@ def code(refs: RemoteRunRefs, found: RunRef) -> str:
 def test_merged_run_branches_are_distinguished_from_unmerged_ones(
     remote: Repository, server: GitServer, branches: dict[str, str], make_refs: MakeRefs, tmp_path: Path, filters: str
 ) -> None:
-    """Without a file of the repository, where its server can leave them out."""
+    """The check downloads no file of the repository where the server supports that."""
     remote.git("config", "uploadpack.allowFilter", filters)
     refs = make_refs()
     found = refs.found()

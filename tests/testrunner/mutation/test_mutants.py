@@ -188,7 +188,7 @@ def test_a_file_that_does_not_parse_has_no_mutants() -> None:
     assert drawn("a.py", b"def f(:\n    return 1 + 1\n").possible == 0
 
 
-def test_the_draw_follows_from_its_seed_and_takes_each_line_before_the_second_of_any() -> None:
+def test_the_draw_is_seeded_and_covers_each_line_first() -> None:
     content = b"".join(b"x%d = %d + %d\n" % (number, number, number) for number in range(20))
     first, again, other = (drawn("a.py", content, most=20, seed=seed) for seed in ("a", "a", "b"))
     assert first == again

@@ -59,7 +59,7 @@ EXPECTED = {
 }
 
 
-async def test_mutants_of_c_are_killed_by_programs_of_ctest_and_invalid_where_they_do_not_compile(tmp_path: Path) -> None:
+async def test_ctest_programs_kill_c_mutants_and_uncompilable_ones_are_invalid(tmp_path: Path) -> None:
     assert outcomes(await sampled(tmp_path, TREE, *CTEST)) == EXPECTED
 
 

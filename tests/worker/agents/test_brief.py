@@ -174,7 +174,7 @@ async def test_what_a_first_contract_calls_the_round_before_is_not_looked_at() -
     assert await earlier_round(replace(contract, inputs=replace(contract.inputs, artifacts=forged)), artifacts) is None
 
 
-async def test_a_further_round_begins_at_the_change_of_the_one_before_and_else_at_the_baseline(fixture: HandlerFixture) -> None:
+async def test_a_further_round_begins_at_the_previous_change_or_baseline(fixture: HandlerFixture) -> None:
     mirror = await fixture.mirror()
     tree, patch = await fixture.changed({"src/a.py": b"x = 2\n"})
     good = EarlierRound("1 failed", "Cure it.", patch)

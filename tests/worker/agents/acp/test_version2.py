@@ -57,7 +57,7 @@ async def test_an_agent_that_answers_with_another_version_is_refused_by_code(ans
     assert caught.value.reason == "agent_protocol_refused"
 
 
-async def test_an_agent_of_version_1_is_spoken_to_in_it_where_its_entry_accepts_that() -> None:
+async def test_an_accepted_agent_of_version_1_uses_version_1() -> None:
     async def play(agent: PlayedAgent) -> None:
         agent.version = 1
         agent.answer(await agent.stand(), END)
@@ -76,7 +76,7 @@ async def test_accepting_an_older_version_accepts_nothing_else(answer: object) -
         await converse(play, rules=SessionRules(accepts_older=True))
 
 
-async def test_a_turn_goes_on_after_its_prompt_was_accepted_and_ends_when_the_agent_is_idle() -> None:
+async def test_a_turn_continues_until_the_agent_is_idle() -> None:
     async def play(agent: PlayedAgent) -> None:
         prompt = await agent.stand()
         agent.update("state_update", state="idle", stopReason="refusal")

@@ -108,7 +108,7 @@ def test_a_task_that_an_agent_cannot_be_held_to_is_not_given_to_it(
     assert caught.value.reason == "agent_not_permitted"
 
 
-def test_an_agent_that_asks_only_for_each_command_is_set_to_that_where_the_contract_wants_requests(tmp_path: Path) -> None:
+def test_an_agent_that_asks_per_command_is_configured_for_requests(tmp_path: Path) -> None:
     agent = make_agent(tmp_path / "installation")
     each = StepResult(step="each_command", outcome="passed", found="asks for each command, and obeys")
     admit(tmp_path, agent, *failed("asks"), each)
