@@ -35,7 +35,7 @@ def test_no_code_is_in_the_table_that_the_sources_do_not_give() -> None:
     assert REASONS.keys() - given_codes().keys() == set()
 
 
-def test_the_reader_of_the_sources_sees_every_way_in_which_a_code_is_given() -> None:
+def test_the_source_reader_sees_every_way_of_giving_a_code() -> None:
     keyword, positional, of_a_class, constant, table, either, yielded, default, returned = (
         "home_tracked",
         "empty_diff",

@@ -58,7 +58,7 @@ def test_plain_paths_are_accepted_as_they_are(text: str) -> None:
     assert scope.check_allowed_path(text) == text
 
 
-def test_one_trailing_slash_is_taken_off_a_directory_but_no_file_may_have_it() -> None:
+def test_only_a_directory_may_have_one_trailing_slash() -> None:
     assert scope.check_allowed_path("src/") == "src"
     with pytest.raises(ScopeError):
         scope.check_path("src/")
@@ -150,7 +150,7 @@ def test_what_is_accepted_is_in_canonical_form(text: str) -> None:
     assert scope.covers([text], path.encode())
 
 
-def test_the_paths_word_is_replaced_only_where_it_is_a_word_of_its_own() -> None:
+def test_the_paths_word_is_replaced_only_as_a_separate_word() -> None:
     assert scope.expand_paths(("run", "{paths}", "--in={paths}", "{paths}x"), ["a/", "b"]) == (
         *("run", "a", "b", "--in={paths}", "{paths}x"),
     )

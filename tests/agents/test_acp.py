@@ -97,9 +97,7 @@ def test_an_agents_change_is_landed_and_verified(agents: AcpStack, bare: Path, a
 
 
 @pytest.mark.parametrize("agent", UNASKING)
-def test_an_agent_that_asks_for_nothing_lands_what_its_contract_allows_and_no_more(
-    agents: AcpStack, bare: Path, agent: str
-) -> None:
+def test_an_agent_without_requests_lands_only_what_its_contract_allows(agents: AcpStack, bare: Path, agent: str) -> None:
     code, result = agents.ask(bare, agent, "add")
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)
     assert not [event for event in events_of(result) if event["event"] == "permission"]

@@ -308,7 +308,7 @@ async def test_of_two_uses_at_once_there_is_one(inbox: Inbox) -> None:
     assert inbox.gatekeeper.nothing_landed()
 
 
-async def test_a_use_that_a_crash_left_behind_is_taken_up_and_not_spent_again(inbox: Inbox) -> None:
+async def test_a_crash_does_not_spend_a_grant_use_twice(inbox: Inbox) -> None:
     """The claim is on the bus, and the transition was never written: the run asks again, and finds its own claim."""
     await bring(inbox, grant_on(inbox))
     await inbox.submit()

@@ -178,7 +178,7 @@ async def test_an_answer_for_another_run_is_refused(inbox: Inbox) -> None:
     assert caught.value.reason == "approval_unknown"
 
 
-async def test_of_many_questions_so_many_are_asked_and_one_that_comes_again_is_not(inbox: Inbox, tmp_path: Path) -> None:
+async def test_questions_are_bounded_and_repeated_ones_are_not_asked_again(inbox: Inbox, tmp_path: Path) -> None:
     many = [replace(BLOCK, question=f"Is it {number}?") for number in range(MOST_BLOCKED - 1)]
     run = await work(inbox, *many, many[0])
     assert [asked.request.why.count(f"Is it {number}?") for number, asked in enumerate(beside(run))] == [1] * len(many)
@@ -218,7 +218,7 @@ async def test_a_malformed_block_asks_no_person(inbox: Inbox, illegal: Blocked) 
 
 
 @pytest.mark.parametrize("field", [{"escalate_to": ["ben"]}, {"release_locks": True}, {"autopilot": True, "risk": "low"}])
-def test_a_rule_that_would_have_a_run_wait_or_a_rule_answer_is_refused(tmp_path: Path, field: dict[str, object]) -> None:
+def test_a_rule_that_waits_or_answers_itself_is_refused(tmp_path: Path, field: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="guesses"):
         load(policies_with(tmp_path / "policies", {**ASKS, **field}))
 

@@ -12,9 +12,7 @@ from tests.git.repositories import MakeRepository
 FILES = {"src/a.py": b"A = 1\n"}
 
 
-async def test_a_gate_names_the_policies_that_it_judges_by_when_they_are_others_now(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_a_gate_names_its_policies_when_they_have_changed(make_repository: MakeRepository, tmp_path: Path) -> None:
     async with open_gate(make_repository(files=FILES), tmp_path) as gate:
         policies = gate.gates.policies
         before = {**policies.digests, "roles.json": "1" * 64, "gone.json": "2" * 64}

@@ -89,7 +89,7 @@ async def test_a_whole_directory_needs_a_statement_even_when_it_is_small(opened:
         assert [violation.path for violation in report.violations] == ["src/old"]
 
 
-async def test_a_directory_that_is_left_with_an_empty_file_is_gone_all_the_same(opened: Opened) -> None:
+async def test_a_directory_left_with_an_empty_file_counts_as_deleted(opened: Opened) -> None:
     async with opened() as gate:
         report = await gate.diff(await gate.worked(gate.patch({**gone("src/old"), "src/old/.keep": b""})))
         assert codes(report) == ["destructive_unstated"]

@@ -131,9 +131,7 @@ async def test_a_rename_that_changes_only_the_case_collides_with_nothing(gate: R
     assert codes(await judged(gate, patch)) == []
 
 
-async def test_collisions_of_the_baseline_are_its_own_but_nothing_may_be_added_to_them(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_a_change_may_not_add_to_collisions_of_the_baseline(make_repository: MakeRepository, tmp_path: Path) -> None:
     files = {**FILES, "src/pkg/twin.py": b"1\n", "src/PKG/other.py": b"2\n"}
     async with open_gate(make_repository(files=files), tmp_path) as gate:
         assert codes(await judged(gate, tree_patch(gate, {b"src/pkg/twin.py": b"changed\n"}))) == []

@@ -221,7 +221,7 @@ async def test_one_red_vote_waits_for_the_quorum_and_may_be_changed(inbox: Inbox
     assert_verified(tmp_path)
 
 
-async def test_of_two_reds_at_once_both_are_handed_over_and_there_is_one_history(inbox: Inbox) -> None:
+async def test_two_simultaneous_red_votes_are_both_passed_on(inbox: Inbox) -> None:
     await made(inbox)
     reds = [signed(await vote(inbox, person, "red"), person) for person in ("owner", "tester")]
     outcomes = await asyncio.gather(*map(inbox.decide, reds), return_exceptions=True)

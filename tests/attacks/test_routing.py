@@ -113,9 +113,7 @@ async def test_a_change_that_claims_to_be_harmless_still_needs_approval(reposito
         assert len(found.approved) == 1
 
 
-async def test_a_dependency_change_is_of_high_risk_though_no_rule_asks_about_protected_classes(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_a_dependency_change_is_always_of_high_risk(repository: Repository, tmp_path: Path) -> None:
     high = RISK | {"from_tier": "high", "risk": "high"}
     async with open_routed(repository, tmp_path, HandClock(), high) as routed:
         opened = Scope(allow_dependency_change=True)

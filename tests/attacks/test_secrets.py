@@ -72,7 +72,7 @@ async def test_a_credential_is_found_however_it_is_written(content: bytes, gate:
     assert codes(report) == ["secret_found"]
 
 
-async def test_a_credential_in_the_name_of_a_file_is_refused_without_showing_the_name(gate: RealGate) -> None:
+async def test_a_credential_in_a_file_name_is_refused_unshown(gate: RealGate) -> None:
     report = await gate.judged(await gate.worked(gate.patch({f"src/{planted.GITHUB}.txt": b"nothing\n"})))
     assert codes(report) == ["secret_found"]
     assert planted.GITHUB not in repr(report)

@@ -83,7 +83,7 @@ async def test_a_hook_that_may_refuse_is_named_before_any_work(bare: Bare, tmp_p
     assert "ssh" in message
 
 
-async def test_a_hook_is_named_where_the_change_lands_on_a_branch_that_is_there(bare: Bare, tmp_path: Path) -> None:
+async def test_a_hook_of_an_existing_target_branch_is_named(bare: Bare, tmp_path: Path) -> None:
     bare.hook("pre-receive", ACCEPTS)
     _, run = await ordered(bare, tmp_path / "home", landing="target")
     assert fault(run)[0] == "target_has_hooks"

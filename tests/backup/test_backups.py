@@ -102,7 +102,7 @@ def test_a_backup_is_for_its_owner_alone(kept: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_a_backup_holds_the_ledger_the_queues_and_the_keys_and_no_open_folder(kept: Path) -> None:
+def test_a_backup_holds_ledger_queues_and_keys_without_open_folders(kept: Path) -> None:
     contents = whole(kept)
     assert contents.moment == LEDGER
     streams = {stream.stream: stream.messages for stream in contents.streams}

@@ -87,7 +87,7 @@ def test_under_load_no_class_starves_and_small_runs_come_first() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_no_run_is_lost_or_doubled_whatever_the_number_of_streams_of_the_ledger(partitions: int) -> None:
+def test_any_number_of_ledger_streams_loses_and_duplicates_no_run(partitions: int) -> None:
     outcome = played(replace(DEADLY, partitions=partitions))
     assert (outcome.landed, outcome.lost, outcome.doubled) == (20, 0, 0)
     assert outcome == played(replace(DEADLY, partitions=1))

@@ -159,7 +159,7 @@ async def test_a_busy_process_holds_back_no_task_of_another_class(connect: Conne
     await held.ack()
 
 
-async def test_of_two_that_come_together_one_is_taken_and_the_other_left_to_others(connect: Connect) -> None:
+async def test_two_simultaneous_messages_go_to_one_process_each(connect: Connect) -> None:
     """Both are done, each by one process, within a moment and not after ack_wait."""
     gatekeeper = await connect("gatekeeper")
     queues = [await ClassQueue.open(await connect(f"worker-{number}"), QUEUES) for number in range(2)]

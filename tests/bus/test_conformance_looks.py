@@ -14,7 +14,7 @@ async def put(bus: Bus, subject: str, *names: str) -> list[int]:
     return [ack.sequence for ack in acks]
 
 
-async def test_what_is_waiting_or_in_hand_is_seen_and_what_is_settled_is_not(connect: Connect) -> None:
+async def test_only_waiting_and_claimed_messages_are_seen(connect: Connect) -> None:
     bus = await connect("gatekeeper")
     sequences = await put(bus, "gw.result.worker", "1", "2", "3")
     await put(bus, "gw.result.pm", "4")

@@ -67,7 +67,7 @@ def by_run(messages: Sequence[Message]) -> dict[str, list[tuple[int, bytes]]]:
     return dict(found)
 
 
-async def test_every_run_is_one_history_in_its_order_and_each_place_is_its_own(divided: Backend) -> None:
+async def test_every_run_is_one_ordered_history_with_its_own_positions(divided: Backend) -> None:
     bus = await divided.connect("gatekeeper")
     places = await write(bus, RUNS)
     expected = {run: [(place, b"%d" % number) for number, place in enumerate(of_run)] for run, of_run in places.items()}

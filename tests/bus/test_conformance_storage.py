@@ -54,7 +54,7 @@ async def test_other_bytes_under_an_artifact_s_name_are_not_handed_out(backend: 
         assert caught.value.reason == "artifact_digest_mismatch"
 
 
-async def test_an_artifact_that_another_writer_has_spoilt_is_stored_and_read_all_the_same(backend: Backend) -> None:
+async def test_an_artifact_damaged_by_another_writer_is_stored_again(backend: Backend) -> None:
     worker, reviewer = await backend.connect("worker"), await backend.connect("reviewer")
     for forged in (b"", b"malicious patch"):
         data = b"harmless patch " + forged

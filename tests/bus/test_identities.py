@@ -111,7 +111,7 @@ def test_only_the_operator_publisher_sees_and_ends_every_run(tmp_path: Path) -> 
         identities.public_keys(tmp_path)
 
 
-def test_a_private_id_is_the_same_for_one_credential_and_another_for_all_others(tmp_path: Path) -> None:
+def test_each_credential_has_one_private_id_of_its_own(tmp_path: Path) -> None:
     identities.make(tmp_path)
     worker, pm = (identities.load(tmp_path / f"{name}.nk") for name in ("worker", "pm"))
     assert worker.private_id("x") == worker.private_id("x")

@@ -63,9 +63,7 @@ async def test_in_an_object_store_of_the_library_one_writer_replaces_what_anothe
         await bus.close()
 
 
-async def test_reading_from_an_object_store_of_the_library_makes_a_consumer_on_its_stream(
-    bare_server: OpenServer, connect_raw: Raw
-) -> None:
+async def test_reading_a_library_object_store_creates_a_consumer(bare_server: OpenServer, connect_raw: Raw) -> None:
     """So a reader needs the right to create consumers, with subjects and address of its choice; ours ask for messages."""
     raw = await connect_raw(bare_server)
     store = await raw.jetstream().create_object_store("files")

@@ -20,9 +20,7 @@ async def give_back(message: Msg) -> None:
 
 
 @pytest.mark.parametrize("hurried", [False, True])
-async def test_a_pull_waits_for_its_open_request_unless_its_connection_is_in_a_hurry(
-    bare_server: OpenServer, *, hurried: bool
-) -> None:
+async def test_a_pull_waits_for_its_request_unless_in_haste(bare_server: OpenServer, *, hurried: bool) -> None:
     connection = await Connection.open(bare_server.url, name="test")
     stream = {"name": "S", "subjects": ["s"], "storage": "memory"}
     consumer = {"stream_name": "S", "config": {"durable_name": QUEUE, "ack_policy": "explicit"}}

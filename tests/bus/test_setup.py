@@ -122,7 +122,7 @@ async def test_the_memory_bus_refuses_what_jetstream_would_not_update() -> None:
     await bus.close()
 
 
-async def test_a_stream_that_holds_as_many_messages_as_it_may_is_named_as_full(bus: JetStreamBus) -> None:
+async def test_a_stream_at_its_message_limit_is_reported_full(bus: JetStreamBus) -> None:
     """What is full is waited for; any other refusal of the server is not."""
     small = dataclasses.replace(next(stream for stream in STREAMS if stream.name == "RESULTS"), max_messages=1)
     await ensure_topology(bus, streams=[small])

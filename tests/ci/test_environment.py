@@ -24,7 +24,7 @@ def test_only_an_environment_of_another_python_is_made_anew(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("lean", [False, True])
-def test_a_lock_that_cannot_be_installed_ends_with_its_own_code_and_no_mark(tmp_path: Path, lean: bool) -> None:
+def test_a_failed_installation_has_its_own_code_and_no_mark(tmp_path: Path, lean: bool) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text("/nowhere/at-all.whl --hash=sha256:" + "0" * 64 + "\n")
     argv = [sys.executable, str(MAKER), str(tmp_path / "made"), "--lock", str(lock), *(["--lean"] if lean else [])]

@@ -261,7 +261,7 @@ def test_hostile_configuration_runs_nothing(
     assert not trap.sprung
 
 
-def test_an_edit_hidden_by_an_index_flag_is_judged_as_the_index_has_it(
+def test_a_flag_hidden_edit_is_judged_as_indexed(
     gatewright: Command, repository: Repository, write_contract: WriteContract
 ) -> None:
     contract = write_contract()

@@ -95,7 +95,7 @@ def test_each_command_is_in_one_panel() -> None:
     assert sorted(panelled) == sorted(PROGRAM.commands)
 
 
-def test_the_first_screen_of_run_has_few_options_and_the_other_one_has_all() -> None:
+def test_run_has_a_short_help_screen_and_a_full_one() -> None:
     first, whole = screens(("run",))
     shown = [line.split()[0] for line in first.splitlines() if line.startswith("  -")]
     assert len(shown) <= MOST_ON_FIRST_SCREEN

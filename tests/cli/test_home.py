@@ -226,7 +226,7 @@ def test_linked_work_trees_share_it(repository: Path, tmp_path: Path) -> None:
     assert (home / "key").read_text() == "private"
 
 
-def test_a_repository_that_moves_takes_it_along_and_its_work_tree_finds_it_again(repository: Path, tmp_path: Path) -> None:
+def test_a_moved_repository_keeps_its_home_for_its_work_trees(repository: Path, tmp_path: Path) -> None:
     linked, moved = tmp_path / "linked", tmp_path / "elsewhere" / "moved"
     git(repository, "worktree", "add", "-q", str(linked))
     moved.parent.mkdir()

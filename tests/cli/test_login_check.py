@@ -58,7 +58,7 @@ def test_a_provider_that_has_the_model_is_good(
     assert [request.method for request in provider.requests] == ["GET"]
 
 
-def test_a_model_that_the_provider_does_not_have_is_named_with_those_it_has(tmp_path: Path, provider: ScriptedProvider) -> None:
+def test_an_unknown_model_is_named_with_the_known_ones(tmp_path: Path, provider: ScriptedProvider) -> None:
     code, found = check(tmp_path, f"{provider.root}/v1", "code")
     assert (code, found["faults"][0]["code"]) == (3, "model_unknown")
     assert "has no model code" in found["faults"][0]["message"]

@@ -113,7 +113,7 @@ async def serve(bus: MemoryBus, view: MergeQueueView) -> list[bytes]:
 
 
 @pytest.mark.parametrize("required", [True, False])
-async def test_an_action_is_signed_where_the_queue_requires_it_or_a_key_is_named(tmp_path: Path, required: bool) -> None:
+async def test_actions_are_signed_on_demand_or_with_a_named_key(tmp_path: Path, required: bool) -> None:
     bus, key = MemoryBus(MemoryServer()), tmp_path / "key.pem"
     keys.create(key)
     received = await serve(bus, replace(QUEUES[0], signed_actions=required, actions=4))

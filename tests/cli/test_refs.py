@@ -137,7 +137,7 @@ def test_many_branches_are_listed_with_few_git_processes(repository: Path, tmp_p
     assert len(counted.read_text().splitlines()) < 20
 
 
-def test_a_tag_of_a_file_among_the_owners_tags_does_not_stop_the_list(repository: Path) -> None:
+def test_a_tag_of_a_file_does_not_stop_the_list(repository: Path) -> None:
     git(repository, "tag", "a-file", "HEAD:a.txt")
     git(repository, "tag", "-a", "-m", "of a file", "a-noted-file", "HEAD:a.txt")
     git(repository, "tag", "-a", "-m", "a release", "v1", "gatewright/run-unmerged")

@@ -36,7 +36,7 @@ def test_what_is_no_vote_is_refused_before_it_is_signed(colour: str, evidence: l
     assert refusal.value.reason == "bad_vote"
 
 
-def test_a_review_is_shown_with_its_votes_what_is_wanting_and_who_stood_in() -> None:
+def test_a_review_is_shown_with_votes_missing_votes_and_substitutes() -> None:
     example = schema_directory() / "examples" / "approval_list.v1" / "valid" / "review.json"
     text = "\n".join(_lines(codec.decode(example.read_bytes(), ApprovalList).approvals[0]))
     for words in (

@@ -92,7 +92,7 @@ def test_a_defect_is_reported_although_no_folder_takes_its_trace(tmp_path: Path)
     assert "1 / 0" in done.stderr or "in <module>" in done.stderr
 
 
-def test_a_package_that_is_not_installed_is_named_with_the_extra_that_brings_it(tmp_path: Path) -> None:
+def test_a_missing_package_is_named_with_its_extra(tmp_path: Path) -> None:
     done = command_that_meets("import bubblewrap_bin_that_is_absent", tmp_path)
     assert done.returncode == 3
     assert "pip install '/path/to/gatewright[" in done.stderr

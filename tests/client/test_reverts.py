@@ -104,7 +104,7 @@ async def test_a_name_that_a_contract_cannot_hold_is_allowed_by_its_folder(repos
     assert request.allowed_paths == ("src",)
 
 
-async def test_a_run_on_a_branch_of_its_own_is_reverted_where_it_was_merged(repository: Repository) -> None:
+async def test_a_merged_run_branch_is_reverted_on_its_target(repository: Repository) -> None:
     run = landed(repository, {"src/app.py": b"new\n"}, mode="branch")
     request, _ = await prepare_revert(run, CHOICES)
     assert (request.baseline_ref, request.repository.landing, request.repository.target_ref) == ("HEAD", "branch", None)

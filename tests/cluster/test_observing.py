@@ -65,7 +65,7 @@ async def test_an_observer_sees_what_an_operator_sees(server: NatsServer) -> Non
     assert {"role_silent", "queue_unattended", "dead_letters_open"} <= {code for code, _ in found}
 
 
-async def test_an_observer_may_wait_at_most_as_long_as_the_oldest_task_of_all(server: NatsServer) -> None:
+async def test_an_observer_sees_at_most_the_true_waiting_time(server: NatsServer) -> None:
     (observed,) = [each for each in (await look_as(server, OBSERVER)).queues if each.queue == task_consumer("worker")]
     (known,) = [each for each in (await look_as(server, OPERATOR)).queues if each.queue == task_consumer("worker")]
     assert 0 < observed.oldest <= known.oldest < observed.oldest + 60  # the second look came later

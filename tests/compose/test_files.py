@@ -148,7 +148,7 @@ def test_branches_expire_in_a_container_without_identity_or_bus() -> None:
     assert "credentials" not in json.dumps(read(BASE)["services"]["retention"])
 
 
-def test_the_process_of_forges_looks_and_submits_and_writes_to_no_repository_or_bundle() -> None:
+def test_the_forge_process_writes_to_no_repository_or_bundle() -> None:
     forge = read(BASE)["services"]["forge"]
     assert forge["profiles"] == ["forge"]
     assert forge["command"][:2] == ["gatewright", "forge"]

@@ -98,7 +98,7 @@ def test_a_small_change_stands_in_the_page_with_its_lines() -> None:
     assert "data-part" not in text
 
 
-def test_the_page_of_a_large_change_is_bounded_and_a_filter_reaches_each_file() -> None:
+def test_a_large_change_page_is_bounded_and_filterable() -> None:
     patch = patch_of(20_000)
     index = index_change(patch, len(patch))
     text = text_of(index)

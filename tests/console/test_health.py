@@ -14,7 +14,7 @@ from tests.console.test_pages import TOKEN, ask
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_a_probe_is_answered_under_any_name_without_a_sign_in_in_one_word(make_console: MakeConsole, path: str) -> None:
+def test_a_probe_needs_no_host_name_or_sign_in(make_console: MakeConsole, path: str) -> None:
     console = make_console(token=TOKEN)
     while ask(console, "/readyz").status == 503:
         pass

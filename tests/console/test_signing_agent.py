@@ -218,7 +218,7 @@ def test_an_agent_is_on_loopback_alone() -> None:
         check_agent_address("10.0.0.1")
 
 
-def test_handing_on_is_signed_for_the_person_who_was_named_and_shown_as_that(key: Path, agent: ServedAgent) -> None:
+def test_a_delegation_is_signed_and_shown_for_the_named_person(key: Path, agent: ServedAgent) -> None:
     agent.person.word = "delegate"
     agent.person.free.set()
     request = waiting(phrase="land on main")

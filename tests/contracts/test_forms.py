@@ -121,7 +121,7 @@ def words_at(schema: dict[str, Any], way: tuple[str, ...]) -> set[Any]:
     return set(schema["enum"]) if "enum" in schema else {schema["const"]}
 
 
-def test_the_file_of_the_format_is_draft_2020_12_and_its_rules_have_words() -> None:
+def test_the_form_file_is_draft_2020_12_with_described_rules() -> None:
     Draft202012Validator.check_schema(FILE)
     assert FILE["$id"] == forms.FILE
     for definition, schema in FILE["$defs"].items():

@@ -54,7 +54,7 @@ def test_the_floors_that_are_drawn_are_those_of_the_layers_contract() -> None:
     assert floors == layers
 
 
-def test_the_drawing_of_the_gatekeeper_has_an_arrow_for_each_import_and_no_other() -> None:
+def test_the_drawing_of_the_gatekeeper_has_exactly_its_imports() -> None:
     drawn, real = arrows(), set(imports())
     nodes = {node for pair in drawn for node in pair}
     undrawn = {(part, needed) for part, needed in real if part in nodes and needed not in reached(part, drawn) | {"settings"}}

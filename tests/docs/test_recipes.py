@@ -20,7 +20,7 @@ from tests.docs.snippets import ROOT
 KINDS: tuple[str, ...] = get_args(get_type_hints(Executor)["kind"])
 
 
-def test_every_kind_of_executor_has_one_in_the_worker_and_words_in_the_report(tmp_path: Path) -> None:
+def test_every_executor_kind_is_in_the_worker_and_the_report(tmp_path: Path) -> None:
     assert set(make_handler(Settings(home=tmp_path))._executors) == set(KINDS)
     assert tuple(EXECUTOR_KINDS) == KINDS
     assert {kind.option for kind in EXECUTOR_KINDS.values()} <= {row.name for row in order_rows()}

@@ -21,9 +21,7 @@ def git(project: Path, *words: str) -> str:
 
 
 @pytest.mark.long
-def test_a_run_whose_evidence_cannot_be_written_waits_and_goes_on_when_it_can(
-    own_stack: Stack, make_project: MakeProject
-) -> None:
+def test_a_run_waits_until_its_evidence_can_be_written(own_stack: Stack, make_project: MakeProject) -> None:
     """A file in the place of the folder of bundles: root, too, is refused. The gatekeeper stays up all the while."""
     project, runs = make_project(), own_stack.home / "runs"
     assert not runs.exists()

@@ -81,7 +81,7 @@ def test_the_command_that_a_refusal_prints_can_be_pasted_and_lands(stack: Stack,
     assert code == 0, out + err
 
 
-def test_a_program_that_is_not_there_is_named_with_where_it_was_looked_for(stack: Stack, make_project: MakeProject) -> None:
+def test_a_missing_program_is_named_with_the_searched_folders(stack: Stack, make_project: MakeProject) -> None:
     """Another host's request is not looked through beforehand: the worker and the test runner say it."""
     project = make_project()
     program = next(name for name in ("cargo", "gradle", "rake") if shutil.which(name, path=PATH) is None)

@@ -76,9 +76,7 @@ def commits(repository: Repository, ref: str) -> list[bytes]:
 
 
 @pytest.mark.long
-def test_what_a_lost_disk_took_comes_back_and_goes_on_and_nothing_lands_twice(
-    make_project: MakeProject, tmp_path: Path
-) -> None:
+def test_a_restored_disk_continues_and_lands_nothing_twice(make_project: MakeProject, tmp_path: Path) -> None:
     project, kept = make_project(), tmp_path / "kept"
     repository = Repository(project, project.parent / "home")
     repository.git("branch", "main-line", "main")

@@ -83,9 +83,7 @@ def test_a_weakly_tested_change_lands_with_its_survivors_reported(asking: Asking
     assert "reports/test_report.json" in verified.stdout + verified.stderr
 
 
-def test_a_change_with_weak_tests_does_not_land_where_the_policy_asks_for_more(
-    asking: AskingStack, make_repository: MakeRepository
-) -> None:
+def test_a_stricter_policy_refuses_a_change_with_weak_tests(asking: AskingStack, make_repository: MakeRepository) -> None:
     code, result, landed = changed(asking, make_repository, "high")
     assert (code, result["status"], result["failure"]["code"]) == (1, "FAILED", "tests_too_weak"), result
     assert not landed

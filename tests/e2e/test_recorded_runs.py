@@ -120,9 +120,7 @@ def test_a_recorded_run_is_done_again_with_the_same_requests_decisions_and_tree(
     assert [path.name for path in written.parent.iterdir() if path.name.startswith(".")] == []
 
 
-def test_every_place_that_is_shown_of_a_run_that_was_done_again_is_there(
-    recording: RecordingStack, recorded: tuple[Path, Path]
-) -> None:
+def test_every_place_shown_of_a_repeated_run_exists(recording: RecordingStack, recorded: tuple[Path, Path]) -> None:
     _, bundle = recorded
     finished = recording.process("replay", "--reexecute", str(bundle), extra={"SCRIPTED_KEY": ""})
     assert finished.returncode == 0, finished.stdout + finished.stderr

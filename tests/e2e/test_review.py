@@ -88,9 +88,7 @@ def write(body: dict[str, Any]) -> Say:
     return Say("\n".join(f"```python\n# file: src/{name}.py\n{name} = 1\nedited = True{why}\n```\n" for name in "ab"))
 
 
-def test_a_change_that_is_voted_red_goes_back_to_its_model_and_lands_repaired(
-    tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_a_red_vote_returns_the_change_and_the_repair_lands(tmp_path: Path, make_project: MakeProject) -> None:
     policies = make_policies(tmp_path / "policies", RULE | {"on_reject": "repair"})
     stack = ModelStack(tmp_path / "home", policies)
     with ScriptedProvider() as provider:

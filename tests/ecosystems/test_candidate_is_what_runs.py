@@ -153,7 +153,7 @@ async def test_a_copy_that_cannot_be_removed_is_refused(make_project: MakeProjec
 
 
 @pytest.mark.long
-async def test_an_old_copy_that_its_own_tests_like_does_not_hide_a_broken_candidate(make_project: MakeProject) -> None:
+async def test_a_passing_old_copy_does_not_hide_a_broken_candidate(make_project: MakeProject) -> None:
     likes_one = TEST.replace("== 2", "== 1")
     project = make_project({**SRC, "tests/test_core.py": likes_one}, "finder first")
     report = await project.tested({"src/shop/core.py": "raise ImportError\n"})

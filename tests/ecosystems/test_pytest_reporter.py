@@ -84,7 +84,7 @@ async def test_what_older_versions_of_the_runner_call_otherwise_is_still_its_own
     assert suite.judged(report) == ()
 
 
-async def test_a_plugin_that_wraps_what_it_has_wrapped_already_does_not_stop_a_control(suite: Suite) -> None:
+async def test_a_plugin_that_wraps_twice_does_not_stop_a_control(suite: Suite) -> None:
     report = await suite.tested({"tests/conftest.py": AS_PYTEST_ASYNCIO_0_23})
     assert report.status == "PASS", suite.printed(report)
     assert alive(proof_of(report)), proof_of(report).control

@@ -148,7 +148,7 @@ async def test_settings_are_read_from_every_file_that_tox_reads(settings: dict[s
     assert framework.name == "pytest"
 
 
-async def test_a_script_that_leads_to_itself_and_settings_that_cannot_be_read_start_nothing() -> None:
+async def test_a_recursive_script_and_unreadable_settings_start_nothing() -> None:
     loop = ENVIRONMENTS.replace('"pytest -q {args:tests}"', '"all"')
     assert await found("hatch run check", **{"pyproject.toml": loop}) is None
     for text in ("[tool.hatch", "[tool.hatch]\nenvs = 3\n", "[tool.hatch.envs]\ndefault = 3\n", "tool = 3\n"):

@@ -319,9 +319,7 @@ async def test_a_package_that_plants_a_link_out_of_the_repository_is_refused(
     assert [each.suffix for each in (tmp_path / "home/environments").iterdir()] == [".lock"]
 
 
-async def test_an_environment_whose_maker_was_killed_is_made_anew_whatever_a_package_has_planted(
-    tmp_path: Path, registry: NpmRegistry
-) -> None:
+async def test_an_environment_of_a_killed_maker_is_made_again(tmp_path: Path, registry: NpmRegistry) -> None:
     """The package brings the record that only a whole environment has, and the maker is killed right then."""
     record = json.dumps({"tool": "npm 9", "sources": {}, "ecosystem": "node", "mounts": {"node_modules": "files/node_modules"}})
     fake_npm(tmp_path, f"{INSTALLS} && echo '{record}' > \"$TOP/../{PREPARED}\" && kill -9 $PPID && sleep 60")

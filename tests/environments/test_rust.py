@@ -67,7 +67,7 @@ async def test_locked_crates_are_found_without_a_network(tmp_path: Path, place: 
 @pytest.mark.parametrize(
     "source", ["git+https://example.org/a.git#abc", "registry+https://example.org/index", "sparse+https://example.org/"]
 )
-async def test_a_crate_that_is_not_of_crates_io_is_refused_with_what_to_do(source: str) -> None:
+async def test_a_crate_from_outside_crates_io_is_refused_with_advice(source: str) -> None:
     tree = Tree({"Cargo.toml": MANIFEST, "Cargo.lock": LOCKED.format(name="led", source=source)})
     with pytest.raises(NotPreparedError, match=r"led does not come from crates.io.*cargo vendor"):
         await rust_plans(tree, (), Installer({"PATH": "/usr/bin"}))

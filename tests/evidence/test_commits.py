@@ -126,7 +126,7 @@ def test_an_option_in_a_range_reaches_no_command_line(attested: Attested, tmp_pa
     assert not (tmp_path / "made").exists()
 
 
-def test_each_commit_of_a_merge_queue_is_verified_by_the_note_of_its_run(landings: Landings) -> None:
+def test_each_merge_queue_commit_is_verified_by_its_runs_note(landings: Landings) -> None:
     commits: list[str] = []
     for bundle in landings.bundles.values():
         landed = codec.decode((bundle / layout.MANIFEST).read_bytes(), RunManifest).repo.final_ref or ""

@@ -114,7 +114,7 @@ async def test_a_full_disk_does_not_spoil_a_bundle_that_is_sealed_again(
     assert verify(folder_of(tmp_path, recorded), [private_key.public]).ok
 
 
-def test_a_limit_on_the_size_of_files_is_a_full_disk_like_any_other(tmp_path: Path) -> None:
+def test_a_file_size_limit_is_handled_like_a_full_disk(tmp_path: Path) -> None:
     """RLIMIT_FSIZE in a process of its own: a real refusal of the kernel's, in the middle of a write."""
     program = """
 import asyncio, resource, signal, sys

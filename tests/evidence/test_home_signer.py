@@ -30,7 +30,7 @@ def test_the_key_that_signs_is_that_of_the_moment(tmp_path: Path, private: Path)
     assert (signer.key_id, signer.current(AFTER).key_id, signer.current(BEFORE).key_id) == (old.key_id, new.key_id, new.key_id)
 
 
-def test_a_key_that_is_retired_and_not_yet_replaced_signs_nothing_that_ended_later(tmp_path: Path, private: Path) -> None:
+def test_a_retired_key_signs_nothing_that_ended_later(tmp_path: Path, private: Path) -> None:
     signer = HomeSigner(tmp_path, private)
     kept = private.read_bytes()
     keyring.rotate(tmp_path, private, NOW)

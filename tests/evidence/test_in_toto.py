@@ -80,7 +80,7 @@ def predicate_as_published(predicate: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_both_statements_are_about_the_landed_commit_and_tree_the_patch_and_the_manifest(
+def test_both_statements_name_commit_tree_patch_and_manifest(
     sealed_bundles: dict[str, Path], private_key: keys.PrivateKey
 ) -> None:
     bundle = sealed_bundles["success"]

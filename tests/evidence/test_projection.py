@@ -164,7 +164,7 @@ async def test_a_transcript_lies_where_the_specification_wants_it() -> None:
     assert files[f"{folder}/thread_id.txt"] == b"codex_thread_id"
 
 
-async def test_a_claimed_artifact_that_is_nowhere_is_named_and_does_not_stop_the_bundle() -> None:
+async def test_a_missing_claimed_artifact_is_named_and_the_bundle_continues() -> None:
     recorded = make_success()
     ghost = Artifact(name="notes", uri=f"artifact:sha256:{'9' * 64}", sha256="9" * 64)
     with_result(recorded, lambda result: replace(result, artifacts=(ghost,)))

@@ -239,7 +239,7 @@ async def test_a_crash_at_any_step_of_an_append_is_made_good(tmp_path: Path, los
 
 
 @pytest.mark.long
-async def test_a_crash_while_repairing_a_tampered_bundle_leaves_no_manifest_that_vouches_for_it(
+async def test_a_crash_during_repair_leaves_no_manifest_of_tampered_files(
     make_bundle: MakeBundle, tmp_path: Path, signer: Signer, private_key: PrivateKey, sealed_bundles: dict[str, Path]
 ) -> None:
     recorded = make_failed()

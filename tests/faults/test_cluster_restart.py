@@ -91,7 +91,7 @@ async def answers(bus: JetStreamBus, name: str) -> bool:
     return True
 
 
-async def test_no_service_ends_when_all_servers_of_a_cluster_are_killed_and_come_back(
+async def test_no_service_ends_when_all_cluster_servers_restart(
     cluster: ServerCluster, services: dict[str, Running], make_repository: MakeRepository
 ) -> None:
     for _ in range(2):

@@ -60,7 +60,7 @@ async def put(bus: JetStreamBus, run: str, number: int) -> int:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["configuration", "operator"])
-async def test_each_identity_does_with_every_stream_of_the_ledger_what_it_does_with_one(tmp_path: Path, mode: Mode) -> None:
+async def test_identities_have_equal_permissions_on_every_ledger_stream(tmp_path: Path, mode: Mode) -> None:
     async with divided_server(tmp_path, mode) as server, contextlib.AsyncExitStack() as stack:
         gatekeeper, watcher, operator, provisioner, publisher, worker = [
             await connected(server, each, stack)

@@ -239,7 +239,7 @@ def test_only_the_provisioner_may_copy_a_stream_or_bring_one_back() -> None:
             assert may == (identity == "provisioner")
 
 
-async def test_no_answer_of_the_server_can_be_sent_where_the_asker_may_not_publish(bus: Bus, report: Report) -> None:
+async def test_no_server_reply_can_reach_a_forbidden_subject(bus: Bus, report: Report) -> None:
     """Who may ask the server anything names the place of the answer: it must not be the ledger, nor anybody's queue."""
     targets = ("gw.run.run-0123456789", task_subject(), "gw.result.pm", "gw.intake.abort", "gw.dead.pm")
     tried = 0

@@ -182,7 +182,7 @@ async def in_hand(client: Client, run_id: str) -> None:
 
 
 @pytest.mark.long
-async def test_a_second_region_works_is_cut_off_and_comes_back_and_nothing_is_lost(
+async def test_a_second_region_survives_a_partition_without_loss(
     regions: Regions, tmp_path: Path, make_repository: MakeRepository
 ) -> None:
     project = make_repository("project", files=FILES).path

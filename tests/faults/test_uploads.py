@@ -71,7 +71,7 @@ async def upload_without_end(publisher: JetStreamBus, size: int) -> int:
     [({"max_bytes": 4 * MIB}, PIECE_BYTES - 1000, range(7, 9)), ({"max_msgs": 5}, 10, range(5, 6))],
     ids=["by bytes", "by small files"],
 )
-async def test_a_publisher_that_uploads_until_it_is_refused_stops_neither_others_nor_any_role(
+async def test_a_publisher_at_its_upload_limit_stops_no_other_identity(
     connected: Connected, limits: dict[str, int], size: int, there_are: range
 ) -> None:
     await bound(await connected.bus_of(PROVISIONER), "ci", **limits)
@@ -97,7 +97,7 @@ async def test_uploads_before_a_publisher_is_full_stay_usable(connected: Connect
     assert await (await connected.bus_of("gatekeeper")).get_upload(uri, "ci") == data
 
 
-async def test_what_one_publisher_or_a_role_has_stored_is_no_upload_of_another_publisher(connected: Connected) -> None:
+async def test_a_publisher_cannot_use_uploads_of_other_identities(connected: Connected) -> None:
     """A publisher that knows a digest would else have the bytes of others put into a run of its own."""
     gatekeeper = await connected.bus_of("gatekeeper")
     theirs = await (await connected.bus_of("publisher-ci")).put_artifact(b"of another publisher")

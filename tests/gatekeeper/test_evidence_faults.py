@@ -42,9 +42,7 @@ def on_disk(orchestrator: Orchestrator, runs: Path, disk: Disk | None = None) ->
     return dataclasses.replace(orchestrator, ledger=ledger, bundles=bundles, owed={}, behind={})
 
 
-async def test_a_gatekeeper_killed_at_any_step_of_writing_seals_the_run_after_its_start(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_a_gatekeeper_killed_while_writing_seals_after_its_restart(repository: Repository, tmp_path: Path) -> None:
     for steps in range(1000):
         folder = tmp_path / str(steps)
         async with open_gatekeeper(repository, folder) as gatekeeper:
@@ -75,7 +73,7 @@ async def dies(gatekeeper: Gatekeeper, repository: Repository) -> bool:
     return False
 
 
-async def test_a_run_waits_for_a_full_disk_and_goes_on_when_there_is_room(repository: Repository, tmp_path: Path) -> None:
+async def test_a_run_waits_for_a_full_disk_and_then_continues(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         disk, runs = FullDisk(), tmp_path / "runs"
         orchestrator = on_disk(gatekeeper.orchestrator, runs, disk)
@@ -115,9 +113,7 @@ async def test_an_aborted_run_seals_once_the_disk_has_space(repository: Reposito
         assert verify(runs / RUN, [keys.load(tmp_path / "key.pem").public]).ok
 
 
-async def test_nothing_is_decided_while_this_host_has_no_room_and_all_of_it_afterwards(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_decisions_wait_until_the_host_has_disk_space(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         full = True
 

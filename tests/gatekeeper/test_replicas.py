@@ -273,7 +273,7 @@ async def test_what_one_began_and_left_the_other_finishes(pair: Pair, event: str
     assert pair.verifies("runs-2")
 
 
-async def test_a_run_that_stands_still_is_taken_up_and_one_that_moves_is_not(pair: Pair) -> None:
+async def test_only_a_stalled_run_is_taken_over(pair: Pair) -> None:
     ledger = DiesAfter(pair.first.bus)
     ledger.event = "run_accepted"
     with pytest.raises(DiedError):
@@ -296,7 +296,7 @@ async def tasks(bus: MemoryBus) -> list[str]:
     return [message.headers["Nats-Msg-Id"] for message in [found async for found in bus.unsettled("gw.task.>")]]
 
 
-async def test_a_task_that_waits_in_its_queue_is_not_given_out_again_however_late(pair: Pair) -> None:
+async def test_a_waiting_task_is_never_dispatched_twice(pair: Pair) -> None:
     await pair.first.submit(contract_on(pair.first.repository))
     late = dataclasses.replace(pair.second, clock=ClockOfTomorrow())
     published = len(await tasks(pair.first.bus))
@@ -339,7 +339,7 @@ def forget_ids(bus: MemoryBus) -> None:
     bus.server.stream("gw.task.techlead.default.normal")._seen.clear()
 
 
-async def test_both_seal_and_the_ledger_has_one_seal_and_both_folders_the_same_bytes(pair: Pair) -> None:
+async def test_two_replicas_write_one_seal_and_identical_folders(pair: Pair) -> None:
     await pair.up_to_the_tests()
     ledger = DiesAfter(pair.first.bus)
     ledger.event = "run_finished"

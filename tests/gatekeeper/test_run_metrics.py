@@ -58,7 +58,7 @@ def test_a_round_of_the_fix_loop_counts_its_states_again() -> None:
     assert value("gatewright_runs_total", {"outcome": "success"}) == 1
 
 
-def test_a_failed_run_is_counted_as_failed_and_waits_for_its_bundle_as_failed() -> None:
+def test_a_failed_run_without_bundle_is_counted_as_failed() -> None:
     value = measured(run_in_order(Script(landing_refused=True))).registry.get_sample_value
     assert value("gatewright_runs_total", {"outcome": "failed"}) == 1
     assert value("gatewright_runs_total", {"outcome": "success"}) == 0
@@ -92,7 +92,7 @@ def test_a_run_without_history_measures_nothing() -> None:
 OWN = [queue for queue in consumers() if queue.owner == "gatekeeper"]
 
 
-def test_every_queue_of_the_topology_has_a_name_and_a_stranger_does_no_harm() -> None:
+def test_every_queue_has_a_name_and_unknown_ones_are_ignored() -> None:
     labels = by_label([depth(queue) for queue in consumers()])
     # What publishers leave is shown together.
     assert len(labels) == len(consumers()) - 1 == len(by_label([depth(queue) for queue in consumers(publishers=["ci"])]))
@@ -114,7 +114,7 @@ def test_each_pool_is_shown_and_an_unserved_one_stays_visible() -> None:
     }
 
 
-def test_a_worker_that_is_busy_with_another_class_serves_the_queue_all_the_same() -> None:
+def test_a_worker_busy_with_another_class_still_serves_the_queue() -> None:
     busy = depth(task_consumer("worker", task_class="high"), in_hand=1)
     waits = depth(task_consumer("worker", task_class="low"), waiting=7, oldest=5.0)
     assert by_label([busy, waits])["worker", "default", "low"].unattended == 0

@@ -202,9 +202,7 @@ async def test_a_push_reads_no_other_branch(target: Repository, mirrors: Mirrors
     assert (others / "run-x").read_text().strip() == commit
 
 
-async def test_branch_on_a_commit_that_the_target_lacks_is_pushed_with_all_it_needs(
-    target: Repository, mirrors: Mirrors
-) -> None:
+async def test_a_branch_on_an_unknown_commit_is_pushed_completely(target: Repository, mirrors: Mirrors) -> None:
     mirror = await mirrors.open(target.url)
     first = await candidate(mirror, await mirror.resolve("main"), b"one\n")
     second = await candidate(mirror, first, b"two\n")

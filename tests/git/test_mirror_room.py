@@ -82,9 +82,7 @@ async def test_a_mirror_that_was_removed_is_made_again(
     assert await mirror.has_tree(await mirror.tree_of(await mirror.resolve("main")))
 
 
-async def test_mirrors_that_nothing_works_with_make_room_for_a_fetch_of_the_same_process(
-    tmp_path: Path, make_repository: MakeRepository
-) -> None:
+async def test_unused_mirrors_make_room_for_a_fetch(tmp_path: Path, make_repository: MakeRepository) -> None:
     mirrors = Mirrors(tmp_path / "mirrors", most=4 * MIB)
     first = await mirrors.open(make_repository("a").url)
     await first.resolve("main")

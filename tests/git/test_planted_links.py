@@ -168,9 +168,7 @@ async def test_local_target_without_any_walls_is_refused(
     assert not target.exists(REF)
 
 
-async def test_log_that_exists_is_kept_under_a_name_that_the_repository_does_not_choose(
-    target: Repository, mirrors: Mirrors
-) -> None:
+async def test_the_repository_cannot_choose_the_name_of_a_kept_log(target: Repository, mirrors: Mirrors) -> None:
     target.git("branch", "release")
     mirror, commit = await prepared(target, mirrors)
     await mirror.push(commit, "refs/heads/release", expected=target.head("release"))

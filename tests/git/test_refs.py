@@ -185,7 +185,7 @@ def test_protocol_that_was_not_allowed_is_refused() -> None:
         ("file:///srv/a@b", False),
     ],
 )
-def test_what_could_be_a_password_in_an_address_is_noticed_however_it_is_written(url: str, holds: bool) -> None:
+def test_a_possible_password_in_any_address_form_is_noticed(url: str, holds: bool) -> None:
     assert holds_credentials(url) == holds
 
 

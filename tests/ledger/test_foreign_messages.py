@@ -86,7 +86,7 @@ async def test_what_is_no_transition_is_passed_over_and_stands_in_nobodys_way(sh
     assert (loaded.sequence, loaded.sequences) == (last.sequence, last.sequences)
 
 
-async def test_a_transition_of_another_run_and_a_copy_of_an_old_one_are_foreign(shelf: Shelf) -> None:
+async def test_transitions_of_other_runs_and_copies_are_foreign(shelf: Shelf) -> None:
     await shelf.write(1, 2)
     await shelf.throw(codec.encode(replace(shelf.transitions[2], run_id=OTHER)), schema="transition.v1")
     await shelf.throw(codec.encode(shelf.transitions[0]), schema="transition.v1")
@@ -155,7 +155,7 @@ async def test_a_damaged_run_does_not_hide_the_others(shelf: Shelf) -> None:
     assert unreadable == [OTHER]
 
 
-async def test_two_writers_of_the_very_same_transition_do_not_both_believe_it_was_theirs(shelf: Shelf) -> None:
+async def test_only_one_of_two_identical_writers_believes_it_wrote(shelf: Shelf) -> None:
     first, second = shelf.ledger(), shelf.ledger()
     await first.append(NOWHERE, shelf.transitions[0])
     with pytest.raises(ConflictError):

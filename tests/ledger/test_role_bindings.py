@@ -38,7 +38,7 @@ def test_every_run_has_role_models_without_authority(name: str) -> None:
         assert (model.execution_authority, model.access) == ("task_contract", "read-only")
 
 
-def test_the_bindings_are_those_of_the_tasks_and_name_the_contracts_they_come_from() -> None:
+def test_the_bindings_match_the_tasks_and_name_their_contracts() -> None:
     run = make_fixed().run
     assert run.contract is not None
     summary = role_binding_summary(run)
@@ -75,7 +75,7 @@ def test_the_role_summary_invents_nothing_missing_from_the_contract() -> None:
     assert (summary.purpose, summary.system_prompt_ref, summary.fail_closed_conditions) == (None, None, ())
 
 
-def test_a_case_is_the_runs_of_one_publisher_on_one_repository_for_one_requirement() -> None:
+def test_a_case_groups_runs_by_publisher_repository_and_requirement() -> None:
     run = with_requirements(make_success().run, "SHOP-CART-014", "SHOP-CART-015")
     early = with_requirements(run, "SHOP-CART-015", run_id="run-" + "0" * 20, created_at="2020-01-01T00:00:00.000Z")
     late = with_requirements(run, "SHOP-CART-014", run_id="run-" + "1" * 20, created_at="2030-01-01T00:00:00.000Z")

@@ -59,7 +59,7 @@ def test_each_round_of_the_fix_loop_has_its_own_spans() -> None:
     assert "S5 fix" in names
 
 
-def test_the_task_of_a_pm_ends_with_its_answer_whatever_id_the_contract_has() -> None:
+def test_the_task_of_a_pm_ends_with_its_answer() -> None:
     played = SimulatedRun(Script())
     while played.under_way:
         played.deliver(played.under_way.pop(0))

@@ -77,7 +77,7 @@ async def test_one_changed_prompt_byte_is_a_located_miss(provider: ScriptedProvi
     assert provider.requests == []
 
 
-async def test_equal_requests_are_played_in_the_order_of_their_recording_and_not_more_often(provider: ScriptedProvider) -> None:
+async def test_equal_requests_are_replayed_in_recorded_order_and_only_once(provider: ScriptedProvider) -> None:
     request = request_of("responses")
     answers = iter(["first", "second"])
     tape, _ = await recorded(provider, lambda _: Say(next(answers)), request, request)
@@ -437,7 +437,7 @@ def test_a_cassette_knows_what_was_not_asked_for() -> None:
     assert "nothing is recorded" in Cassette().miss(b"{}").message
 
 
-async def test_a_task_of_two_turns_is_played_with_one_turn_left_when_it_stops(provider: ScriptedProvider) -> None:
+async def test_a_partial_replay_leaves_the_unused_recorded_call(provider: ScriptedProvider) -> None:
     requests = [request_of("responses", text) for text in ("one", "two")]
     tape, _ = await recorded(provider, [Say("ok")], *requests)
     cassette = Cassette.read(tape)

@@ -146,7 +146,7 @@ def test_a_named_model_has_no_other_in_its_route(provider: ScriptedProvider, mod
     assert _policy(provider).grant("worker", model=model, fallback=False).routes == {model: (model,)}
 
 
-async def test_a_reply_that_breaks_off_after_it_began_is_cut_and_not_begun_anew(provider: ScriptedProvider) -> None:
+async def test_a_reply_that_breaks_off_is_not_restarted(provider: ScriptedProvider) -> None:
     piece = b'data: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "half a"}}\n\n'
     provider.scripts |= {"first": [Raw((piece,), headers=SSE, close=True, delay=0.1)], "second": [Say("another beginning")]}
     gateway = two_providers(provider)

@@ -152,7 +152,7 @@ async def test_every_transfer_attempt_is_recorded_and_covered_by_its_permission(
     assert broken_by_calls("worker", leave, records, changed(usage, sent_bytes=sent.bytes - 1))
 
 
-async def test_a_call_that_was_refused_ends_the_task_whatever_its_client_makes_of_it(provider: ScriptedProvider) -> None:
+async def test_a_refused_call_ends_the_task_whatever_its_client_does(provider: ScriptedProvider) -> None:
     policy = models_of(provider)
     gateway = ModelGateway(policy, policy.grant("worker"), limits=QUICK, guard=TransferGuard(RUN, "worker", ASKING))
     gateway.check_refused()

@@ -81,7 +81,7 @@ def test_an_environment_that_the_request_names_is_never_replaced() -> None:
     assert environment_of(request, contract.environment_profile) == Environment(prefix="/srv/mine")
 
 
-def test_a_pm_that_names_another_prefix_than_its_profile_orders_what_was_not_asked() -> None:
+def test_a_foreign_prefix_from_a_pm_is_a_difference() -> None:
     request = make_request(language="python")
     contract = make_contract(environment=Environment(prefix="/srv/evil"))
     assert "environment" in set(differences(contract, request, BASELINE, "run-1"))
@@ -114,7 +114,7 @@ def test_every_language_has_a_profile_in_the_policy_that_ships() -> None:
     assert languages == {"python", "node", "go", "rust", "java", "cpp"}
 
 
-def test_a_tool_that_was_promised_and_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_a_missing_promised_tool_is_refused_before_anything_runs(tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     (prefix / "bin").mkdir(parents=True)
     policy = EnvironmentsPolicy(

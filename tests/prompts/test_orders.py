@@ -68,7 +68,7 @@ def test_every_order_has_all_sections_in_order_and_its_marker_first(number: int)
     assert json.loads(prompt.encode()) == {"system": prompt.system, "user": prompt.order}
 
 
-def test_equal_orders_of_two_runs_are_equal_bytes_and_another_word_is_another_marker() -> None:
+def test_equal_orders_have_equal_bytes_and_different_ones_different_markers() -> None:
     library, contract = PromptLibrary(), make_contract()
     again = msgspec.structs.replace(
         contract, task_id="another-run.contract", log_refs=msgspec.structs.replace(contract.log_refs, run_id="another-run")
@@ -120,7 +120,7 @@ def test_a_line_that_looks_like_a_hunk_does_not_move_the_numbers() -> None:
     assert number_lines(patch).splitlines()[1:] == ["     1 +@@ -9,9 +90,9 @@", "     2  a"]
 
 
-async def test_the_view_of_a_large_repository_is_bounded_and_shows_what_the_words_name() -> None:
+async def test_the_repository_view_is_bounded_and_shows_what_is_named() -> None:
     files = {f"pkg{top}/sub{n}/file{n}.py": b"x\n" for top in range(40) for n in range(100)}
     files |= {"README.md": b"y" * 100_000, "pkg3/special.py": b"z\n", "pyproject.toml": b"[tool.pytest.ini_options]\n"}
     tree: TreeFiles = Files(files)

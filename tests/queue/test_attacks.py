@@ -73,7 +73,7 @@ def test_an_innocent_behind_a_broken_entry_is_not_evicted() -> None:
     check_all(world)
 
 
-def test_a_run_that_is_green_only_with_another_runs_file_does_not_land_alone() -> None:
+def test_a_run_that_needs_another_run_never_lands_alone() -> None:
     world = world_of(A, B, truth=Truth(together=frozenset({(A, B)}))).run()
     assert order_of(world) == [A]
     assert [left.run_id for left in departures(world)] == [B]
@@ -300,7 +300,7 @@ def test_an_entry_replaces_no_run_of_another_publisher_and_none_without_entering
     assert order_of(world.run())[0] == A
 
 
-def test_a_run_that_is_flaky_for_ever_leaves_after_as_many_tests_as_permitted() -> None:
+def test_a_flaky_run_leaves_after_the_permitted_number_of_tests() -> None:
     policy = replace(POLICY, batch_size=1, window=Window(start=1, most=1), red_reports=50, tests_of_entry=5)
     world = world_of(A, B, truth=Truth(flaky={A: 100}), policy=policy).run()
     (left,) = departures(world)

@@ -33,7 +33,7 @@ def landed(world: World) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_queue_restored_at_every_transition_gives_the_same_commands_and_the_same_end(seed: int) -> None:
+def test_a_queue_restored_at_any_transition_reaches_the_same_end(seed: int) -> None:
     world = busy_world(seed)
     while due := world.due():
         restored = e.fold(world.history)

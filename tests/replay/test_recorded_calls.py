@@ -94,7 +94,7 @@ def test_a_cassette_that_is_none_is_refused(damage: bytes) -> None:
     assert caught.value.reason == "cassette_invalid"
 
 
-def test_another_request_is_a_hard_difference_and_another_order_of_them_a_soft_one() -> None:
+def test_other_requests_differ_hard_and_another_order_differs_softly() -> None:
     run = MAKERS["success"]().run
 
     def report(*digests: str) -> tuple[str, list[str], list[str]]:

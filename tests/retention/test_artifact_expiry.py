@@ -237,9 +237,7 @@ async def test_no_name_covers_more_than_one_artifact(installation: Installation,
     assert await there(installation, uri)
 
 
-async def test_a_round_and_its_server_that_are_killed_leave_each_artifact_whole_or_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_killed_round_leaves_each_artifact_complete_or_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(await NatsServer.start(tmp_path / "nats", keys=tmp_path / "keys"))
         await ensure_topology(server.address(PROVISIONER))

@@ -90,7 +90,7 @@ def copies(house: House) -> list[Path]:
     return list((house.home / "branch-copies").iterdir())
 
 
-def test_what_is_merged_old_and_proved_goes_from_the_server_and_all_else_stays(
+def test_only_old_merged_and_proven_branches_are_deleted(
     house: House,
     served: Served,
     gatewright: Command,  # noqa: F811
@@ -149,7 +149,7 @@ def test_of_several_repositories_one_that_is_not_there_keeps_none_of_the_others(
     assert gatewright("refs", "tidy", "--expired", "--repo", lost, "--yes").exit_code == 2
 
 
-def test_no_process_has_both_what_deletes_branches_elsewhere_and_an_identity_of_the_bus(
+def test_no_process_has_branch_deletion_and_bus_rights(
     served: Served,
     gatewright: Command,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

@@ -106,7 +106,7 @@ def test_a_bundle_on_hold_stays_until_the_hold_is_released(old: OldStore, house:
     assert old.collect() == {run_id: ""}
 
 
-def test_a_hold_in_a_store_that_knows_none_does_not_write_over_the_bundle(old: OldStore, house: House, tmp_path: Path) -> None:
+def test_a_hold_never_overwrites_the_bundle(old: OldStore, house: House, tmp_path: Path) -> None:
     """A server may take the act for a new object of that name; the command says that the book alone holds."""
     old.server.locks = False
     run_id = old.put(house, 1)

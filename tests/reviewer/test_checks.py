@@ -219,7 +219,7 @@ def test_binary_content_blocks_unless_the_contract_allows_it() -> None:
     assert not found(file_kinds, changed("src/a.bin", b"\0", None))
 
 
-def test_a_file_that_grows_beyond_the_limit_blocks_and_an_old_one_is_noted() -> None:
+def test_a_file_growing_beyond_the_limit_blocks_the_review() -> None:
     assert codes(file_kinds, changed("src/a", None, b"x" * 1001)) == [("file_too_large", True)]
     assert codes(file_kinds, changed("src/a", b"x" * 900, b"x" * 1901)) == [("file_too_large", True)]
     assert codes(file_kinds, changed("src/a", b"x" * 900, b"x" * 1100)) == [("file_too_large", False)]

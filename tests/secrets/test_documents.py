@@ -19,7 +19,7 @@ SCANNER = default_scanner()
 TREE = "1" * 40
 
 
-def test_a_request_with_a_secret_is_refused_with_its_place_and_not_its_value() -> None:
+def test_a_refused_secret_is_reported_with_its_place_not_value() -> None:
     request = make_request(request=f"deploy with {planted.GITHUB}")
     with pytest.raises(MalformedError) as refused:
         check_document(request, SCANNER)

@@ -119,7 +119,7 @@ def test_a_command_that_uses_a_stack_keeps_it_until_it_is_killed(tmp_path: Path)
         assert free
 
 
-async def test_a_stack_ends_when_nothing_has_used_it_and_lets_no_command_in_then(tmp_path: Path) -> None:
+async def test_an_unused_stack_ends_and_then_accepts_no_command(tmp_path: Path) -> None:
     with in_use(tmp_path):
         waiting = asyncio.create_task(until_idle(tmp_path, 0.0001))
         for _ in range(3):
@@ -163,9 +163,7 @@ def holder(tmp_path: Path) -> Iterator[state.StackState]:
         process.kill()
 
 
-def test_a_stack_of_another_fingerprint_is_ended_when_idle_and_waited_for_when_not(
-    options: StackOptions, holder: state.StackState
-) -> None:
+def test_a_stack_of_another_fingerprint_is_stopped_once_idle(options: StackOptions, holder: state.StackState) -> None:
     with in_use(options.home):
         assert not ended_for(options.home, options)
         assert identity(holder.pid) is not None
@@ -179,7 +177,7 @@ def test_a_stack_that_fits_is_not_ended(options: StackOptions, holder: state.Sta
     assert identity(holder.pid) is not None
 
 
-def test_an_idle_stack_makes_way_for_a_person_and_one_in_use_does_not(tmp_path: Path, holder: state.StackState) -> None:
+def test_only_an_idle_stack_makes_way_for_a_person(tmp_path: Path, holder: state.StackState) -> None:
     with in_use(tmp_path):
         assert is_kept(tmp_path)
         with pytest.raises(UnavailableError, match="a command uses the stack that lingers"):

@@ -24,6 +24,6 @@ def test_an_error_of_several_lines_is_whole() -> None:
     assert (error.reason, error.message.splitlines()[-1]) == ("role_keeps_dying", "  line 2")
 
 
-def test_a_stack_without_an_error_of_its_own_has_the_end_of_its_log() -> None:
+def test_a_stack_without_an_error_shows_its_last_log_lines() -> None:
     error = start_error("Traceback\nKeyError: [x]\n", LOG)
     assert (error.reason, error.message) == ("not_ready", f"the stack did not start; {LOG} ends:\nTraceback\nKeyError: [x]")

@@ -44,7 +44,7 @@ def test_nothing_is_read_where_no_stack_ever_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"pid": 2**22 + 1}, {"started": 1}, {"boot": "another boot"}])
-def test_stack_of_a_dead_process_or_of_one_with_its_number_is_not_believed(tmp_path: Path, change: dict[str, object]) -> None:
+def test_state_of_a_dead_or_reused_process_is_ignored(tmp_path: Path, change: dict[str, object]) -> None:
     state.write(tmp_path, make_state(**change))
     assert state.read(tmp_path) is None
 

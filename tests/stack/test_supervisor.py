@@ -83,7 +83,7 @@ async def test_role_that_cannot_start_ends_the_wait_with_its_own_cause(make_stac
     assert "{" not in broken.value.message, "no line of the log is quoted"
 
 
-async def test_server_that_is_killed_comes_back_under_the_same_address_with_what_it_kept(make_stack: MakeStack) -> None:
+async def test_a_killed_server_returns_with_its_address_and_data(make_stack: MakeStack) -> None:
     supervisor = make_stack()
     await supervisor.start()
     address, before = supervisor.address, pid_of(supervisor, "nats-server")

@@ -132,7 +132,7 @@ async def test_a_question_beyond_the_budget_is_not_sent(provider: ScriptedProvid
     assert provider.requests == []
 
 
-async def test_a_socket_below_a_folder_with_a_long_name_is_reached_and_gone_afterwards(
+async def test_a_socket_in_a_long_path_works_and_disappears(
     provider: ScriptedProvider, make_models: MakeModels, tmp_path: Path
 ) -> None:
     provider.scripts["plan"] = [Say(answer())]

@@ -62,7 +62,7 @@ async def test_a_claim_repeats_with_its_token_and_without_agent_text() -> None:
 
 
 @pytest.mark.parametrize("beat", [{}, {BEAT_HEADER: "900"}])
-async def test_a_task_that_is_done_within_its_beat_or_has_none_is_not_claimed(beat: dict[str, str]) -> None:
+async def test_quick_tasks_and_those_without_a_beat_are_unclaimed(beat: dict[str, str]) -> None:
     role, heard = RoleAtWork(), Heard()
     async with role.working(Handler()):
         await heard.listen(role)

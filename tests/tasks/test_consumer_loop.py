@@ -119,7 +119,7 @@ async def test_a_failing_queue_is_retried_and_failures_reset_on_success() -> Non
     assert counted == [1, 2, 1]
 
 
-async def test_a_failure_that_is_not_waited_for_ends_the_loop_and_closes_its_queues() -> None:
+async def test_a_final_failure_ends_the_loop_and_closes_its_queues() -> None:
     queues = [Lines([BusError("gone")]), Lines([])]
 
     async def give_up(error: BusError, _failures: int) -> None:

@@ -37,7 +37,7 @@ async def test_a_baseline_that_is_not_a_full_commit_id_is_refused(tmp_path: Path
         await open_baseline(fixture.contract(), fixture.mirrors)
 
 
-def test_the_same_artifact_named_twice_is_one_and_two_of_a_name_are_none() -> None:
+def test_a_repeated_artifact_merges_and_a_name_clash_fails() -> None:
     artifact = Artifact(name="a", uri=f"artifact:sha256:{DIGEST}", sha256=DIGEST)
     upper = Artifact(name="a", uri=artifact.uri, sha256=DIGEST.upper())
     other = Artifact(name="a", uri="artifact:sha256:" + "b" * 64, sha256="b" * 64)

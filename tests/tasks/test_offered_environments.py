@@ -11,7 +11,7 @@ from gatewright.errors import DeniedError
 from gatewright.tasks.inputs import environment_prefix
 
 
-def test_a_listed_folder_with_a_star_offers_what_lies_in_it_and_nothing_else(tmp_path: Path) -> None:
+def test_a_starred_folder_offers_exactly_its_entries(tmp_path: Path) -> None:
     for name in ("envs/one/deep", "other"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "envs/way").symlink_to(tmp_path / "other")

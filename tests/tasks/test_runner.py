@@ -71,7 +71,7 @@ async def test_error_document_of_a_handler_is_an_answer(role: RoleAtWork) -> Non
     assert not await role.dead()
 
 
-async def test_task_that_comes_again_after_it_was_done_is_answered_under_the_same_id(role: RoleAtWork) -> None:
+async def test_task_repeated_after_completion_is_answered_under_the_same_id(role: RoleAtWork) -> None:
     handler = Handler()
     async with role.working(handler):
         for number in range(2):

@@ -49,7 +49,7 @@ def role() -> RoleAtWork:
     ],
     ids=["room", "ENOSPC", "EDQUOT", "silent bus", "full bus"],
 )
-async def test_a_task_that_meets_a_full_disk_waits_in_hand_until_there_is_room(role: RoleAtWork, error: Exception) -> None:
+async def test_a_task_waits_for_a_full_disk_without_being_returned(role: RoleAtWork, error: Exception) -> None:
     left = OFTEN
 
     async def work(task: Any, context: Any) -> Any:

@@ -112,7 +112,7 @@ async def test_the_model_passes_questions_on_and_plans_with_its_guess(
         ([{"paths": [f"pkg{n}"], "batch": "narrow"} for n in range(3)] * 2, "at most 4"),
     ],
 )
-async def test_a_split_that_the_gate_would_refuse_is_asked_for_again_and_fails_closed(
+async def test_a_split_that_the_gate_would_refuse_fails_closed(
     shards: list[Any], words: str, fixture: HandlerFixture, provider: ScriptedProvider
 ) -> None:
     provider.scripts["plan"] = answering(SPLIT | {"shards": shards})
@@ -131,9 +131,7 @@ async def test_a_model_that_fails_is_not_replaced_by_the_partition(
     assert isinstance(await handled(fixture, provider, planning(fixture)), Error)
 
 
-async def test_no_model_is_asked_where_there_is_nothing_to_split_or_none_is_named(
-    fixture: HandlerFixture, provider: ScriptedProvider
-) -> None:
+async def test_no_model_is_asked_without_a_split_or_a_name(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
     one = await handled(fixture, provider, planning(fixture, shards=1))
     unnamed = await handled(fixture, provider, planning(fixture), consult=("pm",))
     assert isinstance(one, Plan)

@@ -94,7 +94,7 @@ async def test_no_run_finds_what_another_wrote_into_what_was_built(tmp_path: Pat
         assert sorted((each.name, each.stat().st_ino) for each in built[0].lower.rglob("*")) == before
 
 
-async def test_what_was_built_is_kept_until_modules_or_much_of_the_sources_are_others(tmp_path: Path) -> None:
+async def test_builds_are_kept_until_modules_or_many_sources_change(tmp_path: Path) -> None:
     kept = make_kept(tmp_path)
     async with kept.use() as built:
         place = built[0].lower
@@ -123,9 +123,7 @@ async def test_what_was_built_is_kept_until_modules_or_much_of_the_sources_are_o
         {"besides": "mkfifo $cache/00/pipe-d"},
     ],
 )
-async def test_what_cannot_be_trusted_for_other_sources_is_not_kept_and_not_made_again(
-    tmp_path: Path, made: dict[str, str]
-) -> None:
+async def test_untrusted_builds_are_neither_kept_nor_made_again(tmp_path: Path, made: dict[str, str]) -> None:
     kept = make_kept(tmp_path, **made)
     async with kept.use() as built:
         assert built == ()

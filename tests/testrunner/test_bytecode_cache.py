@@ -63,7 +63,7 @@ TESTS_AND_IMPORTS = {
 }
 
 
-async def test_of_a_command_that_never_ran_tests_and_what_they_import_are_compiled_once(tmp_path: Path) -> None:
+async def test_a_new_command_compiles_tests_and_their_imports_once(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     fixture = make_handler_fixture(tmp_path, TESTS_AND_IMPORTS)
     workspaces = Workspaces(fixture.state / "workspaces")
@@ -81,9 +81,7 @@ async def test_a_command_without_large_imports_gets_no_bytecode(fixture: Handler
 
 
 @pytest.mark.parametrize("argv", [("ruff", "check"), ("python", "large.py"), ("go", "test", "./...")])
-async def test_a_command_that_never_ran_and_starts_no_tests_of_python_starts_no_sandbox(
-    fixture: HandlerFixture, argv: tuple[str, ...]
-) -> None:
+async def test_a_new_command_without_python_tests_starts_no_sandbox(fixture: HandlerFixture, argv: tuple[str, ...]) -> None:
     prefix = Environments((ShownFolder(plain_environment()),))
     found = await broken(fixture).of(await candidate_of(fixture), (argv,), prefix, "an environment", SandboxLimits())
     assert found == {}

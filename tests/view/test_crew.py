@@ -25,7 +25,7 @@ def states(recorded: RecordedRun) -> dict[str, LaneState]:
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
-def test_every_run_has_a_crew_and_none_is_at_work_once_it_has_ended(name: str) -> None:
+def test_every_run_has_a_crew_that_rests_after_its_end(name: str) -> None:
     recorded = MAKERS[name]()
     found, run = states(recorded), recorded.run
     assert {"Planner", "Builder", "Verifier", "Runtime QA", "Integrator", "Completion"} <= set(found)
@@ -43,7 +43,7 @@ def test_the_crew_of_a_landed_run_has_passed_and_names_what_it_did() -> None:
     assert (found["Builder"].authority, found["Verifier"].authority) == ("edit", "read_only")
 
 
-def test_who_refused_is_seen_and_who_came_no_more_to_it_has_been_left() -> None:
+def test_a_failed_run_shows_who_refused_and_who_left() -> None:
     found = states(make_failed())
     assert "refused" in found.values()
     assert found["Integrator"] == "left"

@@ -110,7 +110,7 @@ async def test_an_empty_ledger_is_current(bus: MemoryBus) -> None:
     assert (follower.current, follower.board.rows) == (True, {})
 
 
-async def test_which_process_claims_a_task_is_on_the_board_until_the_task_is_over(bus: MemoryBus) -> None:
+async def test_the_board_shows_the_claiming_process_until_the_task_ends(bus: MemoryBus) -> None:
     run = make_run(1, "open")
     await write_run(bus, run)
     follower = BoardFollower(bus)

@@ -228,7 +228,7 @@ OPENS = {"--allow": RetryOffer.PATH, "--allow-tests": RetryOffer.PROTECTED_PATH,
 
 
 @given(st.lists(VIOLATIONS, min_size=1, max_size=4), st.lists(ODD_TEXT.filter(lambda text: text != "--"), max_size=3))
-def test_a_shell_reads_from_the_line_only_what_was_refused_and_may_be_offered(
+def test_the_retry_line_gives_a_shell_only_permitted_options(
     violations: list[tuple[str, str, str, str | None]], command: list[str]
 ) -> None:
     report = refusal(*violations)
@@ -312,7 +312,7 @@ def test_a_value_that_looks_like_an_option_stays_a_value() -> None:
     assert command_line(RunOptions(request="x", patch="-"))[-2:] == ("--patch", "-")
 
 
-def test_colours_in_the_output_of_a_test_are_left_out_of_its_last_lines() -> None:
+def test_colours_in_test_output_are_removed_from_its_last_lines() -> None:
     assert list(shown_lines(b"\x1b[31m\x1b[1mE   assert 1 == 2\x1b[0m\n\x1b[2J\n")) == ["E   assert 1 == 2", "\\x1b[2J"]
 
 

@@ -211,7 +211,7 @@ async def test_a_missing_state_begins_a_fresh_session_and_is_reported(fixture: H
     assert "cannot be resumed, a fresh one begins" in said(fixture, again)
 
 
-async def test_an_agent_that_leaves_when_it_is_to_go_on_is_started_once_more(fixture: HandlerFixture, tmp_path: Path) -> None:
+async def test_an_agent_that_leaves_while_resuming_is_restarted_once(fixture: HandlerFixture, tmp_path: Path) -> None:
     worker = resuming(fixture, tmp_path, ONCE, "forget")
     result = await work(fixture, worker, first(fixture))
     again = await work(fixture, worker, second(fixture, result))
@@ -293,7 +293,7 @@ def test_a_version_of_the_protocol_that_is_none_here_is_refused_by_name(fixture:
     assert caught.value.reason == "protocol_version_unknown"
 
 
-def test_a_draft_of_the_protocol_is_refused_until_the_policy_opens_it_by_name(tmp_path: Path) -> None:
+def test_a_protocol_draft_is_refused_until_the_policy_names_it(tmp_path: Path) -> None:
     agent = {"name": "program", "protocol": "acp", "program": ["p"], "package": "p.json", "protocol_version": 2}
     agent |= {"versions": {"since": "1", "before": "2"}}
     policy: dict[str, Any] = {"version": "1", "masked": [], "agents": [agent]}

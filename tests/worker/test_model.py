@@ -210,7 +210,7 @@ async def test_a_budget_that_the_call_would_exceed_is_kept(
     assert provider.requests == []
 
 
-async def test_a_question_of_a_reply_is_brought_and_is_no_part_of_the_change(
+async def test_a_question_in_a_reply_is_not_a_change(
     fixture: HandlerFixture, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
     result = await work(fixture, asking(fixture, provider, "asking", tmp_path), questions=TaskQuestions())

@@ -83,7 +83,7 @@ def test_a_change_for_a_target_starts_from_it(landing: LandingMode, start: str) 
     assert request.baseline_ref == (start or old.baseline_ref)
 
 
-def test_a_run_that_landed_or_is_open_or_had_a_contract_has_no_round() -> None:
+def test_a_landed_open_or_contracted_run_cannot_be_repeated() -> None:
     assert refusal(view_after(Script()).run).endswith("landed")
     assert refusal(msgspec.structs.replace(failed(), state="S2", failure=None)).endswith("has not ended")
     assert "was ordered by a contract" in refusal(view_after(Script(from_contract=True, landing_refused=True)).run)

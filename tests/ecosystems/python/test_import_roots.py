@@ -92,7 +92,7 @@ async def test_every_project_of_a_repository_is_found_the_one_at_the_top_first()
     assert "stray" not in names
 
 
-async def test_a_folder_with_a_module_of_the_standard_library_is_not_put_before_it() -> None:
+async def test_a_folder_never_shadows_the_standard_library() -> None:
     folders, names = await roots_of(tree_of("enum.py", "pkg/__init__.py", "test/__init__.py"))
     assert folders == ()
     assert "pkg" in names

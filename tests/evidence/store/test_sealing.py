@@ -130,7 +130,7 @@ def test_an_archive_planted_under_the_name_of_a_bundle_seals_nothing(house: Stor
     assert bundles_of(house) == [f"{house.key(archive_name(sealed.manifest_sha256))} x1"]
 
 
-def test_a_bundle_of_a_stranger_under_the_id_of_a_run_is_not_adopted(house: StoreHouse, tmp_path: Path) -> None:
+def test_a_foreign_bundle_under_a_runs_id_is_refused(house: StoreHouse, tmp_path: Path) -> None:
     """A writer with the store's credentials seals a story of its own first, with a key of its own."""
     run, stranger = make_success(), Signer(keys.create(tmp_path / "stranger.pem"))
     asyncio.run(house.seal(run, "the-stranger", stranger))

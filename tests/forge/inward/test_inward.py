@@ -87,7 +87,7 @@ async def test_each_new_head_has_a_run_of_its_own(project: JudgedProject) -> Non
     assert len({outcome.run_id for outcome in outcomes if isinstance(outcome, Ordered)}) == 2
 
 
-async def test_a_head_that_the_repository_does_not_have_at_the_ref_is_not_judged(project: JudgedProject) -> None:
+async def test_a_head_missing_from_the_ref_is_not_judged(project: JudgedProject) -> None:
     project.forge.requests[7] = make_request(head=project.repository.head("main"))
     assert await skipped(project) == SkipReason.MOVED
     project.repository.git("update-ref", "-d", REF)

@@ -81,7 +81,7 @@ async def test_a_webhook_has_its_request_read_and_a_forged_one_changes_nothing()
     assert judge.seen == [(7, "hint")]
 
 
-async def test_the_process_is_ready_only_with_the_ledger_and_ends_when_it_is_stopped() -> None:
+async def test_the_process_needs_the_ledger_and_ends_when_stopped() -> None:
     def away() -> Any:
         raise UnavailableError("no system", code="no_stack")
 

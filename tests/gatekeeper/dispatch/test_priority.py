@@ -106,7 +106,7 @@ def test_a_large_run_leaves_a_small_ones_repository_share() -> None:
 
 
 @pytest.mark.parametrize("repository", ["/srv/other", "/srv/project"])
-async def test_a_small_run_is_not_kept_waiting_by_a_large_one_that_came_first(repository: str) -> None:
+async def test_a_small_run_overtakes_an_earlier_large_one(repository: str) -> None:
     """60 shards of one repository, then one task of another or of the same, and one worker."""
     server = MemoryServer()
     server.ensure(STREAMS, consumers())

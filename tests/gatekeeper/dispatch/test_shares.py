@@ -236,7 +236,7 @@ async def _away(*_arguments: object, **_named: object) -> None:
     raise BusError("the server is away", code="bus_no_answer")
 
 
-async def test_a_gatekeeper_that_starts_counts_what_is_in_hand_and_gives_out_what_waited() -> None:
+async def test_a_starting_gatekeeper_counts_claimed_tasks_and_dispatches_waiting_ones() -> None:
     world = World(bounds(repository=2))
     run = make_run(1, 5)
     await world.begin(run)

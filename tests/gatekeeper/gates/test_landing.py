@@ -114,9 +114,7 @@ async def test_no_wording_of_a_contract_forges_a_trailer_or_breaks_the_commit(
     assert [line for line in parsed.splitlines() if line.startswith("Gatewright-Run")] == [f"Gatewright-Run: {RUN}"]
 
 
-async def test_the_commit_is_by_the_author_that_the_contract_names_and_committed_by_gatewright(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_the_commit_has_the_contracts_author_and_gatewright_as_committer(repository: Repository, tmp_path: Path) -> None:
     author = Person(name="Ada Löwe-O'Brien", email="ada@shop.example")
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         await up_to_the_tests(gatekeeper, author=author)

@@ -67,9 +67,7 @@ async def crashed(house: Gatekeeper, message: Message, attempts: int) -> Given:
     return delivery
 
 
-async def test_a_run_whose_answer_crashes_the_gatekeeper_each_time_ends_and_its_bundle_verifies(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_a_crashing_answer_ends_its_run_with_a_bundle(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as house:
         message = await answered(house)
         for attempts in range(1, MOST_CRASHES):

@@ -209,9 +209,7 @@ async def rings(inbox: Inbox) -> tuple[str, ...]:
     return deadlines.due(inbox.clock.now().timestamp())
 
 
-async def test_the_wall_clock_of_a_run_stands_still_while_it_waits_for_a_person(
-    opened: Opened, clock: HandClock, tmp_path: Path
-) -> None:
+async def test_the_wall_clock_budget_stops_while_a_person_decides(opened: Opened, clock: HandClock, tmp_path: Path) -> None:
     async with opened(LANDING) as inbox:
         await inbox.to_the_candidate(budget=Budget(wall_sec=60))
         clock.seconds += 3600

@@ -140,7 +140,7 @@ class HostFails(Ledger):
         (errno.ENOMEM, "memory_exhausted"),
     ],
 )
-async def test_what_the_host_refuses_gives_an_input_back_and_answers_with_its_own_code(
+async def test_a_host_error_returns_the_input_with_its_own_code(
     broken: ResultConsumer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, code: str
 ) -> None:
     ledger = HostFails(broken.bus)

@@ -219,7 +219,7 @@ async def test_other_documents_and_other_roles_pass_nothing(asking: Asking) -> N
     assert unknown.transitions == after.transitions
 
 
-async def test_an_answer_to_a_question_is_no_answer_to_a_task_of_the_run(asking: Asking) -> None:
+async def test_an_answer_to_a_question_does_not_answer_a_task(asking: Asking) -> None:
     run = await asking.to_the_review()
     (review,) = (task for task in run.tasks.values() if task.role == "reviewer")
     after = await asking.gatekeeper.answer("reviewer", said(review.task_id))

@@ -123,7 +123,7 @@ def test_a_pool_without_queues_stops_the_gatekeeper() -> None:
         POOLS.check_served(("default", "gpu"))
 
 
-def test_the_policy_gate_names_the_pool_of_each_role_and_refuses_what_none_has() -> None:
+def test_the_policy_gate_names_pools_and_refuses_impossible_ones() -> None:
     policies = dataclasses.replace(delivered_policies(), pools=POOLS)
     context = make_context(RUN_ID, "policy", policies)
     agent = Executor(kind="agent", agent="codex")

@@ -65,7 +65,7 @@ def test_clocks_of_others_are_never_compared(runs: SilentRuns, since: str) -> No
     [make_claim("task-2"), make_claim(role="reviewer"), make_claim(run_id="run-other00000")],
     ids=["task", "role", "run"],
 )
-def test_a_claim_of_what_is_not_in_hand_of_that_role_counts_for_nothing(runs: SilentRuns, claim: StatusClaim) -> None:
+def test_a_claim_of_an_unassigned_task_is_ignored(runs: SilentRuns, claim: StatusClaim) -> None:
     assert not runs.claimed(claim, 119.0)
     assert runs.silent_since(RUN, 121.0) == 100.0
     assert len(runs) == 1

@@ -236,9 +236,7 @@ async def test_a_position_that_changes_a_path_outside_its_entry_is_not_tested(
     assert len(cluster.tested) == 1
 
 
-async def test_an_entry_with_a_path_outside_the_contract_of_its_run_is_not_tested(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_entry_outside_its_contract_is_not_tested(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the stream of the queue named another change than the judged one."""
     honest = Composer.changes_of
 

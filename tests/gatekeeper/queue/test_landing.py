@@ -80,7 +80,7 @@ async def test_a_push_from_outside_is_kept_and_everything_is_tested_again_on_top
     assert [event.descends for event in await cluster.events() if isinstance(event, BaseMoved)] == [True]
 
 
-async def test_a_push_from_outside_of_the_same_file_is_a_conflict_with_the_branch(cluster: Cluster) -> None:
+async def test_an_outside_push_of_the_same_file_is_a_conflict(cluster: Cluster) -> None:
     await cluster.enqueue("one", {"README.md": b"1\n"})
     await cluster.until(lambda queue: bool(queue.tests), serves=False)
     cluster.push({"README.md": b"outside\n"})
@@ -89,7 +89,7 @@ async def test_a_push_from_outside_of_the_same_file_is_a_conflict_with_the_branc
     assert [left.against for left in await departures(cluster)] == [""]
 
 
-async def test_a_push_between_the_look_at_the_branch_and_the_landing_is_never_overwritten(cluster: Cluster) -> None:
+async def test_a_push_just_before_the_landing_is_never_overwritten(cluster: Cluster) -> None:
     """The compare-and-swap of the push finds it."""
     await cluster.enqueue("one", {"one.txt": b"1\n"})
     await cluster.until(lambda queue: bool(queue.tests), serves=False)

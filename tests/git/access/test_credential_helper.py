@@ -45,7 +45,7 @@ def test_it_answers_for_no_other(other: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("word", "answers"), [("get", True), ("store", False), ("erase", False)])
-def test_as_a_program_it_answers_as_often_as_it_is_asked_and_keeps_nothing(word: str, *, answers: bool) -> None:
+def test_the_helper_program_answers_repeatedly_and_stores_nothing(word: str, *, answers: bool) -> None:
     descriptor = os.memfd_create("known")
     os.write(descriptor, json.dumps([KNOWN]).encode())
     argv = [sys.executable, "-I", "-S", credential_helper.__file__, str(descriptor), word]
@@ -55,7 +55,7 @@ def test_as_a_program_it_answers_as_often_as_it_is_asked_and_keeps_nothing(word:
     os.close(descriptor)
 
 
-def test_git_and_what_it_starts_show_the_password_in_no_argument_and_no_variable(tmp_path: Path) -> None:
+def test_no_argument_or_variable_shows_the_password(tmp_path: Path) -> None:
     """Seen from inside: an alias runs where a helper would, and looks at itself and at every process above it."""
     subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "bare"], check=True, env={"PATH": os.environ["PATH"]})
     access = ResolvedAccess({}, {}, (HelperAnswer(**KNOWN),))

@@ -64,7 +64,7 @@ async def test_ctest_programs_kill_c_mutants_and_uncompilable_ones_are_invalid(t
 
 
 @needs("meson", "ninja")
-async def test_a_mutant_that_meson_cannot_build_is_not_taken_for_one_that_tests_notice(tmp_path: Path) -> None:
+async def test_a_mutant_that_meson_cannot_build_is_not_killed(tmp_path: Path) -> None:
     meson = b"project('a', 'c')\ntest('prices', executable('prices', 'checks/prices.c', 'price.c'))\n"
     tree = {"meson.build": meson, "price.c": TREE["price.c"], "checks/prices.c": WEAK}
     assert outcomes(await sampled(tmp_path, tree, "meson setup build", "meson test -C build")) == EXPECTED

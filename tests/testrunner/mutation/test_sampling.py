@@ -81,7 +81,7 @@ async def test_good_tests_notice_each_mutant_by_the_tests_that_run_its_line(suit
 
 
 @pytest.mark.long
-async def test_what_weak_tests_do_not_notice_is_shown_with_its_line_and_left_nowhere(suite: Suite) -> None:
+async def test_survivors_are_shown_with_their_line_and_left_nowhere(suite: Suite) -> None:
     changes = {"pricing.py": CHANGED, TESTS: WEAK}
     tree, _ = await suite.fixture.changed(changes)
     report = await suite.tested(changes, mutation=replace(BOUNDS, most_mutants=3))
@@ -134,7 +134,7 @@ async def test_a_mutant_that_cannot_be_imported_does_not_count(suite: Suite) -> 
 
 
 @pytest.mark.long
-async def test_tests_that_need_what_an_earlier_command_made_are_not_believed_to_notice_anything(tmp_path: Path) -> None:
+async def test_tests_that_need_an_earlier_command_notice_no_mutant(tmp_path: Path) -> None:
     made = b"import pathlib\n\npathlib.Path('made').write_text('7')\n"
     tests = CASES[: CASES.index(b"    def test_many")].replace(b"9), 7", b"1), int(open('made').read())")
     suite = Suite(tmp_path, {"pricing.py": CODE["pricing.py"], "tests/__init__.py": b"", TESTS: CASES_OF_CODE, "make.py": made})

@@ -30,13 +30,13 @@ def failed(*steps: Step) -> list[StepResult]:
     return [StepResult(step=step, outcome="failed", found="") for step in steps]
 
 
-def test_an_agent_that_was_not_probed_is_refused_with_the_command_that_does_it(tmp_path: Path) -> None:
+def test_an_unprobed_agent_is_refused_with_the_probe_command(tmp_path: Path) -> None:
     with pytest.raises(DeniedError, match="gatewright agents probe agent") as caught:
         read_admission(tmp_path, make_agent(tmp_path / "installation"))
     assert caught.value.reason == "agent_not_admitted"
 
 
-def test_an_agent_that_was_probed_is_admitted_as_long_as_it_stays_the_same(tmp_path: Path) -> None:
+def test_a_probed_agent_is_admitted_while_it_is_unchanged(tmp_path: Path) -> None:
     agent = make_agent(tmp_path / "installation")
     admit(tmp_path, agent)
     assert read_admission(tmp_path / ADMISSIONS, agent).admitted
@@ -94,7 +94,7 @@ def test_each_failed_step_restricts_what_is_permitted() -> None:
         (("hostile_repository",), "never", False, {"opencode.json"}, True),
     ],
 )
-def test_a_task_that_an_agent_cannot_be_held_to_is_not_given_to_it(
+def test_a_task_beyond_an_agents_limits_is_refused(
     steps: tuple[Step, ...], shell: Shell, read_only: bool, names: set[str], refused: bool, tmp_path: Path
 ) -> None:
     agent = make_agent(tmp_path / "installation")

@@ -156,7 +156,7 @@ class WaitingBench(Bench):
         return Observed(end=None, fault="", events=(), seen=(), files={}, seconds=0.0)
 
 
-async def test_models_that_fail_are_waited_for_at_once_and_not_one_after_the_other(make_bench: MakeBench) -> None:
+async def test_failing_models_are_awaited_in_parallel(make_bench: MakeBench) -> None:
     bench = make_bench()
     waiting = WaitingBench(bench.sandbox, bench.account, bench.agent, bench.shown, bench.limits, bench.launch)
     async with asyncio.timeout(30):
