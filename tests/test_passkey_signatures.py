@@ -114,7 +114,7 @@ FORGED: dict[str, tuple[Forged, str]] = {
 
 
 @pytest.mark.parametrize(("forged", "code"), FORGED.values(), ids=FORGED)
-def test_what_is_not_the_word_of_that_person_on_that_page_is_refused(forged: Forged, code: str) -> None:
+def test_a_passkey_signature_of_another_person_or_page_is_refused(forged: Forged, code: str) -> None:
     assert refused(forged()) == code
 
 

@@ -11,7 +11,7 @@ from tests.git.repositories import Repository
 CANDIDATES = "codex=openai-change,claude=anthropic-small,codex=openai-stray"
 
 
-def test_of_codex_claude_and_one_that_strays_the_smallest_change_in_scope_lands(agents: AgentStack, project: Path) -> None:
+def test_the_smallest_in_scope_candidate_of_several_agents_lands(agents: AgentStack, project: Path) -> None:
     order = ("--allow", "src", "--test", EDIT_CHECK, "--max-retries", "0", "--candidates", CANDIDATES)
     code, result = agents.run(project, *order)
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)

@@ -216,7 +216,7 @@ def _hosted(
 
 
 @pytest.mark.parametrize("agent", HOSTS)
-def test_a_coding_agent_orders_a_change_sees_it_land_and_has_it_verified(
+def test_a_coding_agent_orders_lands_and_verifies_a_change(
     agents: AgentStack, provider: ScriptedProvider, make_repository: MakeRepository, tmp_path: Path, agent: str
 ) -> None:
     project, person = make_repository("project", files=FILES).path, Person()

@@ -109,7 +109,7 @@ async def test_a_session_goes_on_in_the_home_of_another_worker(
 
 
 @pytest.mark.parametrize("agent", NATIVE)
-async def test_a_session_that_was_carried_on_is_carried_on_again_on_recorded_calls(
+async def test_a_resumed_session_resumes_again_on_recorded_calls(
     fixture: HandlerFixture, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, agent: str
 ) -> None:
     worker = worker_of(fixture, provider, monkeypatch, "resume", "one")

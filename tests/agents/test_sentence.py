@@ -55,9 +55,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThinkingStack]:
             yield running
 
 
-def test_a_sentence_is_done_by_two_agents_side_by_side_in_two_rounds(
-    stack: ThinkingStack, make_repository: MakeRepository
-) -> None:
+def test_two_agents_complete_a_sentence_in_two_rounds(stack: ThinkingStack, make_repository: MakeRepository) -> None:
     project = make_repository("project", files=PROJECT).path
     code, result = run(stack, project, "--yes", "--shards", "2", "--max-retries", "1")
     assert (code, result["status"], result["failure"]) == (0, "SUCCESS", None)

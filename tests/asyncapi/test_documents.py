@@ -129,7 +129,7 @@ def test_no_identity_is_shown_an_operation_that_the_server_refuses_it() -> None:
             assert any(overlap(each, pattern) for each in own), key
 
 
-def test_what_other_systems_call_an_endpoint_is_one_address_and_no_second_one() -> None:
+def test_an_endpoint_of_other_systems_is_one_address() -> None:
     channels = DOCUMENTS["system"]["channels"]
     called: dict[str, set[str]] = {}
     for each in channels.values():
@@ -179,7 +179,7 @@ def test_the_command_prints_the_document_of_a_publisher() -> None:
     assert json.loads(said.stdout) == publisher_document("payments")
 
 
-def test_each_part_of_a_ledger_has_its_address_its_stream_and_one_writer() -> None:
+def test_each_ledger_part_has_its_address_stream_and_writer() -> None:
     document = system_document(partitions=3)
     assert [error.message for error in OFFICIAL.iter_errors(document)] == []
     parts = {key: each for key, each in document["channels"].items() if key.startswith("ledger")}

@@ -253,9 +253,7 @@ async def test_a_link_out_of_a_granted_folder_is_refused(opened: Opened) -> None
         ({"person": "ben"}, "approver_differs"),
     ],
 )
-async def test_a_grant_that_is_more_than_the_rule_lets_it_be_is_refused(
-    inbox: Inbox, changes: dict[str, object], code: str
-) -> None:
+async def test_a_grant_beyond_its_rule_is_refused(inbox: Inbox, changes: dict[str, object], code: str) -> None:
     assert await refused(inbox, grant_on(inbox, **changes)) == code
 
 

@@ -149,7 +149,7 @@ async def test_a_stranger_may_not_decide(inbox: Inbox) -> None:
     assert await refused(inbox, signed(await inbox.said(), "eve")) == "approver_unknown"
 
 
-async def test_a_person_of_the_roster_may_not_sign_in_the_name_of_another(inbox: Inbox) -> None:
+async def test_a_person_cannot_sign_in_the_name_of_another(inbox: Inbox) -> None:
     await inbox.to_the_candidate()
     assert await refused(inbox, signed(await inbox.said(person="ana"), "ben")) == "approver_differs"
 
@@ -229,7 +229,7 @@ async def test_one_bad_decision_of_a_batch_lets_none_count(
         assert (await inbox.run()).state == "AWAITING_APPROVAL"  # the other is still waited for
 
 
-async def test_of_two_contradicting_decisions_at_once_one_counts_and_there_is_one_history(inbox: Inbox) -> None:
+async def test_of_two_contradicting_decisions_only_one_counts(inbox: Inbox) -> None:
     await inbox.to_the_candidate()
     yes, no = signed(await inbox.said()), signed(await inbox.said("reject", "ben"), "ben")
     outcomes = await asyncio.gather(inbox.decide(yes), inbox.decide(no), return_exceptions=True)

@@ -78,7 +78,7 @@ def assert_verified(folder: Path) -> None:
     assert verify(folder / "runs" / RUN, [keys.load(folder / "key.pem").public]).findings == ()
 
 
-async def test_a_person_is_asked_while_the_run_goes_on_and_silence_changes_nothing(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_question_to_a_person_does_not_stop_the_run(inbox: Inbox, tmp_path: Path) -> None:
     run = await work(inbox, BLOCK)
     (asked,) = pending(run)
     assert (run.state, run.parked, waited_for(run)) == ("S3", False, ())
@@ -110,7 +110,7 @@ async def test_a_no_ends_the_run_and_nothing_lands(inbox: Inbox, tmp_path: Path)
     assert_verified(tmp_path)
 
 
-async def test_a_run_whose_landing_is_asked_about_does_not_wait_for_the_guess(opened: Opened, tmp_path: Path) -> None:
+async def test_a_run_waiting_for_landing_approval_ignores_open_guesses(opened: Opened, tmp_path: Path) -> None:
     async with opened(LANDING, ASKS) as inbox:
         await work(inbox, BLOCK)
         run = await land(inbox)

@@ -50,7 +50,7 @@ async def test_bytecode_that_source_puts_in_the_place_of_a_test_is_refused(suite
 
 
 @pytest.mark.long
-async def test_bytecode_that_one_change_has_left_is_not_there_for_the_next_one(suite: Suite) -> None:
+async def test_bytecode_of_one_change_is_absent_for_the_next(suite: Suite) -> None:
     await suite.tested({"other.py": IN_ITS_PLACE}, PYTEST)
     report = await suite.tested({"pricing.py": BROKEN}, PYTEST)
     assert report.status == "FAIL", suite.printed(report)

@@ -65,9 +65,7 @@ async def test_a_file_of_owners_in_the_target_repository_counts_for_nothing(
         ("\udcff owner", "CODEOWNERS"),
     ],
 )
-def test_a_file_of_owners_by_which_no_one_could_vote_stops_the_gatekeeper(
-    owners: str | None, words: str, tmp_path: Path
-) -> None:
+def test_an_owners_file_without_possible_voters_stops_the_gatekeeper(owners: str | None, words: str, tmp_path: Path) -> None:
     policies = policies_with(tmp_path / "policies", BY_OWNER, people=voters())
     if owners is not None:
         (policies / "CODEOWNERS").write_bytes(owners.encode("utf-8", "surrogateescape"))

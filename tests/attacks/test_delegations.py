@@ -118,7 +118,7 @@ async def test_a_person_hands_on_only_what_is_theirs_to_decide(inbox: Inbox) -> 
     assert await refused(inbox, signed(await handed(inbox), "old")) == "approver_key_revoked"
 
 
-async def test_what_was_handed_on_cannot_be_answered_handed_on_again_or_brought_back(inbox: Inbox) -> None:
+async def test_a_delegated_request_is_final_for_the_delegator(inbox: Inbox) -> None:
     await inbox.to_the_candidate()
     first = signed(await handed(inbox))
     await inbox.decide(first)
@@ -141,7 +141,7 @@ async def test_a_chain_of_delegations_ends_at_its_bound(inbox: Inbox) -> None:
     assert (await inbox.run()).status == "SUCCESS"
 
 
-async def test_nothing_is_handed_on_after_its_time_which_a_delegation_does_not_lengthen(inbox: Inbox, clock: HandClock) -> None:
+async def test_nothing_is_delegated_after_the_deadline(inbox: Inbox, clock: HandClock) -> None:
     await inbox.to_the_candidate()
     before = await inbox.asked()
     late = signed(await handed(inbox, TEAM[0], "ben"), "ben")
@@ -178,7 +178,7 @@ async def test_a_delegation_whose_name_was_changed_after_signing_is_refused(inbo
     )
 
 
-async def test_of_two_who_hand_it_to_each_other_at_once_one_has_it(inbox: Inbox) -> None:
+async def test_of_two_mutual_delegations_only_one_counts(inbox: Inbox) -> None:
     await inbox.to_the_candidate()
     to_ben, to_ana = signed(await handed(inbox)), signed(await handed(inbox, "ana", "ben"), "ben")
     outcomes = await asyncio.gather(inbox.decide(to_ben), inbox.decide(to_ana), return_exceptions=True)

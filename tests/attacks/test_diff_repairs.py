@@ -50,7 +50,7 @@ async def made(gatekeeper: Gatekeeper, files: Files) -> Run:
     return run
 
 
-async def test_a_path_out_of_scope_gets_a_round_and_the_corrected_change_lands(gatekeeper: Gatekeeper) -> None:
+async def test_an_out_of_scope_change_gets_a_round_and_lands(gatekeeper: Gatekeeper) -> None:
     await begin(gatekeeper)
     run = await made(gatekeeper, OUTSIDE)
     assert (run.state, run.attempt, run.failure) == ("S2", 2, None)

@@ -142,9 +142,7 @@ async def judged(gate: RealGate, worked: Surroundings, tested: Surroundings) -> 
     return codes(await gate.tests(report))
 
 
-async def test_environment_that_changed_between_the_change_and_its_tests_fails_the_tests_gate(
-    gate: RealGate, prefix: Path
-) -> None:
+async def test_an_environment_changed_before_its_tests_fails_the_tests_gate(gate: RealGate, prefix: Path) -> None:
     before = now(prefix)
     assert await judged(gate, before, now(prefix)) == []
     (prefix / "lib" / "python3.11" / "site-packages" / "sitecustomize.py").touch()

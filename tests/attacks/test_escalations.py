@@ -76,7 +76,7 @@ def assert_verified(folder: Path) -> None:
     assert verify(folder / "runs" / RUN, [keys.load(folder / "key.pem").public]).findings == ()
 
 
-async def test_who_ordered_the_run_is_asked_and_each_yes_is_one_more_round(inbox: Inbox, tmp_path: Path) -> None:
+async def test_the_orderer_is_asked_and_each_approval_adds_one_round(inbox: Inbox, tmp_path: Path) -> None:
     run = await failed(inbox)
     asked = await inbox.asked()
     assert (run.state, asked.stage, asked.attempt) == ("AWAITING_APPROVAL", "round", 3)

@@ -285,7 +285,7 @@ def judged(patched: tuple[str, ...], *opened: str) -> list[tuple[str, bytes | No
     return [(each.code, each.path) for each in found if each.code == "runner_patched"]
 
 
-async def test_a_runner_that_was_changed_is_refused_unless_the_very_file_is_opened() -> None:
+async def test_a_changed_runner_is_refused_unless_its_file_is_opened() -> None:
     by_conftest, by_source, unknown = ("tests/conftest.py::f",), ("pricing.py::f",), ("::f",)
     assert judged(by_conftest) == [("runner_patched", b"tests/conftest.py")]
     assert judged(by_conftest, "tests/") == [("runner_patched", b"tests/conftest.py")]

@@ -107,7 +107,7 @@ async def test_a_credential_in_a_patch_that_the_integrated_gate_refused(gate: Re
         await screened(gate).get_artifact(result.git.patch)
 
 
-async def test_a_credential_in_the_removed_lines_of_a_patch_that_does_not_apply(gate: RealGate) -> None:
+async def test_a_credential_in_removed_lines_of_an_inapplicable_patch(gate: RealGate) -> None:
     result = await gate.worked(EDIT.replace(b"-two", b"-" + SECRET))
     assert codes(await gate.diff(result)) == ["patch_does_not_apply"]
     gate.run = replace(gate.run, tasks={SHARD: replace(gate.task(), status="FAILED", result=result)})

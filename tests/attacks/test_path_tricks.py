@@ -104,7 +104,7 @@ async def test_a_name_that_looks_like_one_in_scope(name: bytes, gate: RealGate) 
         (b"src/aPp.py", "src/app.py"),
     ],
 )
-async def test_a_new_name_that_some_file_system_takes_for_one_that_is_there(name: bytes, other: str, gate: RealGate) -> None:
+async def test_a_new_name_that_collides_on_some_file_systems(name: bytes, other: str, gate: RealGate) -> None:
     report = await judged(gate, tree_patch(gate, {name: b"mine\n"}))
     assert [code for code in codes(report) if code != "name_unreadable"] == ["path_collision"]
     assert any(repr(other) in violation.detail for violation in report.violations)
@@ -245,7 +245,7 @@ async def test_two_links_in_a_circle(open_to_links: RealGate) -> None:
     assert codes(await judged(open_to_links, patch)) == ["symlink_escapes"]
 
 
-async def test_a_link_that_takes_the_place_of_a_directory_to_redirect_later_writes(open_to_links: RealGate) -> None:
+async def test_a_link_that_replaces_a_directory_to_redirect_writes(open_to_links: RealGate) -> None:
     patch = tree_patch(open_to_links, {b"src/pkg": b"../../elsewhere"}, mode="120000", gone=(b"src/pkg/mod.py",))
     assert codes(await judged(open_to_links, patch)) == ["symlink_escapes"]
 

@@ -61,7 +61,7 @@ async def test_wider_permissions_are_clamped_reported_and_dispatched_narrow(
         assert (shard.tool_permissions.shell, shard.tool_permissions.network) == ("never", "deny")
 
 
-async def test_a_contract_whose_requester_answers_may_have_commands_approved_and_nothing_else_widened(
+async def test_an_interactive_contract_widens_nothing_but_command_approvals(
     make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     repository = make_repository()
@@ -80,7 +80,7 @@ async def test_a_contract_whose_requester_answers_may_have_commands_approved_and
         assert (shard.tool_permissions.shell, shard.tool_permissions.network) == ("on-request", "deny")
 
 
-async def test_an_interactive_contract_is_given_no_more_than_the_operators_policy_lets_it(
+async def test_an_interactive_contract_stays_within_the_operators_policy(
     make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     repository = make_repository()
@@ -279,9 +279,7 @@ def test_full_access_as_a_value_is_no_contract_at_all() -> None:
         ),
     ],
 )
-def test_a_registry_that_gives_more_than_a_role_may_have_stops_the_gatekeeper(
-    old: str, new: str, words: str, tmp_path: Path
-) -> None:
+def test_a_registry_beyond_a_roles_permissions_stops_the_gatekeeper(old: str, new: str, words: str, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
     registry = folder / "agent_registry.json"
     text = registry.read_text()

@@ -45,7 +45,7 @@ async def worked(inbox: Inbox, files: dict[str, bytes | None], **changes: object
 
 
 @pytest.mark.parametrize("rules", OTHERS.values(), ids=OTHERS.keys())
-async def test_a_change_of_ci_files_without_a_rule_that_names_them_is_refused(
+async def test_a_change_of_ci_files_without_a_rule_is_refused(
     rules: tuple[dict[str, object], ...], make_repository: MakeRepository, tmp_path: Path, clock: HandClock
 ) -> None:
     async with open_inbox(make_repository(files=FILES), tmp_path, *rules, clock=clock) as inbox:

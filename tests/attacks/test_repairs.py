@@ -98,7 +98,7 @@ def assert_verified(folder: Path) -> None:
     assert verify(folder / "runs" / RUN, [keys.load(folder / "key.pem").public]).findings == ()
 
 
-async def test_a_change_that_a_quorum_refuses_is_repaired_voted_on_anew_and_lands(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_change_refused_by_quorum_is_repaired_and_lands(inbox: Inbox, tmp_path: Path) -> None:
     await made(inbox)
     assert "it goes back to who made it, for round 2" in (await inbox.asked()).on_no
     await refuse(inbox)
@@ -310,7 +310,7 @@ async def test_a_repair_waits_for_paths_that_another_run_has_taken_meanwhile(
         assert_verified(tmp_path)
 
 
-async def test_a_no_of_another_rule_ends_the_run_while_a_review_is_open(
+async def test_a_refusal_by_another_rule_ends_a_reviewed_run(
     make_repository: MakeRepository, tmp_path: Path, clock: HandClock
 ) -> None:
     landing = LANDING | {"approvers": ["@voters"]}

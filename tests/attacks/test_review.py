@@ -111,7 +111,7 @@ def assert_verified(folder: Path) -> tuple[str, ...]:
     return tuple(found.approved)
 
 
-async def test_the_example_flow_from_a_yellow_to_a_green_and_into_the_branch(inbox: Inbox, tmp_path: Path) -> None:
+async def test_the_example_flow_goes_from_yellow_to_green_and_lands(inbox: Inbox, tmp_path: Path) -> None:
     run = await inbox.to_the_candidate()
     assert (run.state, (await standing(inbox)).phase) == ("AWAITING_APPROVAL", "REVIEW")
     await cast(inbox, "tester", "yellow", PROMISE)
@@ -203,7 +203,7 @@ async def test_who_made_the_change_has_no_vote_of_any_colour(inbox: Inbox) -> No
         assert await refused(inbox, signed(await vote(inbox, "owner", colour), "owner")) == "approval_of_own_run"
 
 
-async def test_a_stranger_and_one_whom_the_rule_does_not_ask_have_no_vote(inbox: Inbox) -> None:
+async def test_strangers_and_people_outside_the_rule_have_no_vote(inbox: Inbox) -> None:
     await inbox.to_the_candidate()
     assert await refused(inbox, signed(await vote(inbox, "eve", "green"), "eve")) == "approver_unknown"
     assert await refused(inbox, signed(await vote(inbox, "ben", "green"), "ben")) == "approver_not_allowed"

@@ -176,7 +176,7 @@ async def test_a_worker_result_from_a_reviewer_does_not_count(gate: RealGate) ->
         make_answer("reviewer", DeliveredTask(gate.contract, TaskRef(RUN, f"{RUN}.review.a1"), 1, 60), result)
 
 
-def test_a_reviewer_may_publish_nothing_but_reviews_and_that_it_works_at_them() -> None:
+def test_a_reviewer_may_publish_only_reviews_and_its_claims() -> None:
     allowed = access_of("reviewer").publish
     assert set(allowed) == {result_subject("reviewer"), "gw.dead.reviewer", "gw.artifact.reviewer.>", "gw.claim.reviewer"}
     assert not {result_subject(role) for role in TASK_ROLES if role != "reviewer"} & set(allowed)

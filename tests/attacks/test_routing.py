@@ -123,9 +123,7 @@ async def test_a_dependency_change_is_always_of_high_risk(repository: Repository
         assert "requirements.txt" in pending(run)[0].request.why
 
 
-async def test_tests_that_show_nothing_leave_a_doubt_that_a_critic_is_asked_about(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_inconclusive_tests_ask_a_critic(repository: Repository, tmp_path: Path) -> None:
     async with open_routed(repository, tmp_path, HandClock(), DOUBTS) as routed:
         run = await routed.made({"README.md": b"other\n"}, proved=False)
         (asked,) = pending(run)

@@ -299,7 +299,7 @@ async def test_a_test_that_edits_its_subject_is_noticed_and_discarded(fixture: H
     assert await mirror.blob(entry.object_id) == b"y = 1\n"
 
 
-async def test_a_test_that_reaches_for_the_mirror_and_the_keys_of_its_role(fixture: HandlerFixture) -> None:
+async def test_a_test_that_reaches_for_mirror_and_role_keys(fixture: HandlerFixture) -> None:
     reach = f"""
 import os, pathlib, sys
 for top in ({str(fixture.state)!r}, {str(fixture.repository.path)!r}, {str(policy_directory())!r}):

@@ -61,9 +61,7 @@ def code_of(report: TestReport) -> tuple[str, str]:
     return report.status, (report.failure or "").partition(":")[0]
 
 
-async def test_packages_are_seen_in_their_place_and_a_workspace_leads_to_the_candidate(
-    fixture: HandlerFixture, packages: Path
-) -> None:
+async def test_packages_stay_in_place_and_workspaces_lead_to_the_candidate(fixture: HandlerFixture, packages: Path) -> None:
     _, patch = await fixture.changed({"packages/one/index.js": b"candidate\n"})
     environment = Environment(prefix=str(packages), at="node_modules")
     report = await run_tests(

@@ -175,7 +175,7 @@ async def test_what_is_not_of_low_risk_never_passes_by_rule(make_repository: Mak
         assert "BEGIN" not in pending(run)[0].request.why
 
 
-async def test_a_run_ends_where_a_person_had_to_approve_and_no_rule_asks(repository: Repository, tmp_path: Path) -> None:
+async def test_a_run_ends_where_approval_is_required_without_a_rule(repository: Repository, tmp_path: Path) -> None:
     async with open_sending(repository, tmp_path, "manual") as inbox:
         run = await inbox.submit(executor=MODEL)
         assert run.failure is not None
@@ -284,7 +284,7 @@ async def test_bytes_of_all_deliveries_of_a_task_are_one_sum(repository: Reposit
         assert found.findings == ()
 
 
-async def test_an_answer_that_comes_with_more_than_may_be_sent_does_not_count(repository: Repository, tmp_path: Path) -> None:
+async def test_an_answer_that_sent_too_much_is_ignored(repository: Repository, tmp_path: Path) -> None:
     async with open_sending(repository, tmp_path, "auto_low_risk", most_bytes=1000) as inbox:
         await inbox.submit(executor=MODEL)
         run = await inbox.run()

@@ -28,7 +28,7 @@ STRANGER = 54321
 
 
 @pytest.mark.parametrize("packed", [False, True])
-async def test_a_branch_in_the_way_of_run_branches_is_named_before_any_work(bare: Bare, tmp_path: Path, packed: bool) -> None:
+async def test_a_branch_that_blocks_run_branches_is_reported_first(bare: Bare, tmp_path: Path, packed: bool) -> None:
     bare.git("branch", "gatewright", "main")
     if packed:
         bare.git("pack-refs", "--all")

@@ -125,7 +125,7 @@ async def test_a_role_refuses_such_a_patch_before_git_meets_it(what: str, gate: 
 
 
 @pytest.mark.parametrize("what", MONSTERS)
-async def test_files_that_a_command_or_a_reply_leaves_keep_to_the_same_limits(what: str, gate: RealGate) -> None:
+async def test_generated_files_keep_to_the_same_limits(what: str, gate: RealGate) -> None:
     paths, code = MONSTERS[what]
     mirror = await gate.gates.mirrors.open(gate.repository.url)
     with pytest.raises(DeniedError) as refused:

@@ -143,7 +143,7 @@ def test_a_hook_that_decides_what_is_run_or_how_it_ends_blocks(hook: bytes) -> N
     assert not found(weakened_tests, changed("tests/conftest.py", hook, hook + b"\nX = 1\n"))
 
 
-def test_a_test_file_that_is_renamed_so_that_no_runner_finds_it_blocks() -> None:
+def test_renaming_a_test_file_out_of_discovery_blocks() -> None:
     for name in ("tests/_test_a.py", "tests/a_checks.py", "tests/test_a.py.txt"):
         files = changed("tests/test_a.py", PYTHON, None), changed(name, None, PYTHON)
         assert any("deleted" in each for each in words(*found(weakened_tests, *files))), name

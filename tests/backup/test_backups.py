@@ -112,7 +112,7 @@ def test_a_backup_holds_ledger_queues_and_keys_without_open_folders(kept: Path) 
     assert contents.bundles == ()
 
 
-async def test_streams_and_files_come_back_and_the_task_that_waited_is_given_out(backup: Path, tmp_path: Path) -> None:
+async def test_a_restore_returns_streams_files_and_waiting_tasks(backup: Path, tmp_path: Path) -> None:
     contents = whole(backup)
     home = tmp_path / "new"
     with staged_home(home) as staging:

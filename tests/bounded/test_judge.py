@@ -71,7 +71,7 @@ async def test_a_judgement_that_is_cancelled_kills_its_child_at_once() -> None:
     assert children() <= before
 
 
-async def test_a_judgement_that_eats_memory_is_refused_and_not_taken_for_a_defect() -> None:
+async def test_a_judgement_that_exhausts_memory_is_refused_as_such() -> None:
     with pytest.raises(BeyondLimitError, match="memory"):
         await judge("devour", ProcessBounds(seconds=60.0, memory=1 << 30)).ask(b"%d" % (2 << 30))
 

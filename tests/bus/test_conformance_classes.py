@@ -54,7 +54,7 @@ async def test_a_look_leaves_no_request_behind(connect: Connect) -> None:
     assert delivery.attempts == 1
 
 
-async def test_what_comes_for_a_wait_that_is_over_goes_to_others_at_once(connect: Connect) -> None:
+async def test_messages_for_an_ended_wait_go_to_others_immediately(connect: Connect) -> None:
     bus = await connect("worker")
     subscription, other = await bus.consume(PATIENT), await bus.consume(PATIENT)
     assert await subscription.next(0.05) is None
@@ -95,7 +95,7 @@ async def test_a_closed_subscription_keeps_nothing_that_was_on_its_way(connect: 
         await delivery.ack()
 
 
-async def test_a_task_that_busy_processes_give_back_is_never_lost_nor_used_up(connect: Connect) -> None:
+async def test_a_returned_task_is_never_lost_nor_exhausted(connect: Connect) -> None:
     """Twelve processes take one task each and are busy; the requests that they left open swallow nothing."""
     gatekeeper = await connect("gatekeeper")
     crew = [await ClassQueue.open(await connect(f"worker-{number}"), QUEUES) for number in range(12)]

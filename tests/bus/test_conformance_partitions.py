@@ -85,7 +85,7 @@ async def test_every_run_is_one_ordered_history_with_its_own_positions(divided: 
     assert {bus.layout.partition_at(place) for place in flat} == set(range(bus.layout.partitions))
 
 
-async def test_what_was_read_is_not_read_again_and_nothing_between_is_passed_over(divided: Backend) -> None:
+async def test_reading_resumes_without_repetition_or_gap(divided: Backend) -> None:
     bus = await divided.connect("gatekeeper")
     chance = random.Random(7)  # noqa: S311 - repeatable
     await write(bus, RUNS, 1)
@@ -121,7 +121,7 @@ async def test_of_two_gatekeepers_at_one_place_exactly_one_wins_in_every_partiti
         await append(one, RUNS[0], 5, 0)
 
 
-async def test_an_append_whose_answer_was_lost_is_a_repetition_at_the_same_place(divided: Backend) -> None:
+async def test_a_repeated_append_keeps_its_position(divided: Backend) -> None:
     bus = await divided.connect("gatekeeper")
     for run in RUNS:
         first = await append(bus, run, 0, 0)

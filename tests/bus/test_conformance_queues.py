@@ -229,7 +229,7 @@ async def test_a_queue_that_was_not_set_up_is_an_error(connect: Connect) -> None
         await bus.consume(Consumer("TASKS", "worker-gpu", "gw.task.worker.gpu", "worker"))
 
 
-async def test_a_settled_task_makes_room_for_the_same_id_only_as_a_duplicate(connect: Connect) -> None:
+async def test_a_settled_task_still_makes_its_id_a_duplicate(connect: Connect) -> None:
     bus = await connect("gatekeeper")
     await give(bus, b"task", SUBJECT)
     subscription = await bus.consume(QUICK)

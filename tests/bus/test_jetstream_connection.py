@@ -87,9 +87,7 @@ async def test_closing_on_purpose_is_not_a_loss(nats_server: OpenServer) -> None
     assert lost == []
 
 
-async def test_the_connection_bears_the_name_of_the_role_and_uses_its_own_inbox(
-    nats_server: OpenServer, bus: JetStreamBus
-) -> None:
+async def test_the_connection_has_the_roles_name_and_its_own_inbox(nats_server: OpenServer, bus: JetStreamBus) -> None:
     await (await bus.consume(TASKS)).next(0.05)
     monitor = http.client.HTTPConnection("127.0.0.1", int(nats_server._monitoring.rpartition(":")[2]))
     monitor.request("GET", "/connz?subs=1")
@@ -99,7 +97,7 @@ async def test_the_connection_bears_the_name_of_the_role_and_uses_its_own_inbox(
     assert all(subject.startswith("_INBOX_worker.") for subject in connection["subscriptions_list"])
 
 
-async def test_what_was_subscribed_is_at_the_server_before_the_question_whether_it_is(nats_server: OpenServer) -> None:
+async def test_subscriptions_reach_the_server_before_they_are_confirmed(nats_server: OpenServer) -> None:
     """A service that says it is registered, and a follower that begins to read, miss nothing that comes from then on."""
 
     async def ignore(_message: object) -> None:

@@ -44,9 +44,7 @@ async def test_a_library_object_store_cannot_write_where_headers_are_ignored(bar
         await ObjectStore("files", "OBJ_files", stream).put("artifact", b"bytes")
 
 
-async def test_in_an_object_store_of_the_library_one_writer_replaces_what_another_stored(
-    nats_server: OpenServer, connect_raw: Raw
-) -> None:
+async def test_in_a_library_object_store_writers_replace_each_others_objects(nats_server: OpenServer, connect_raw: Raw) -> None:
     """Its subjects do not say who writes, so no permission can hold a writer to what is its own."""
     first, second = [(await connect_raw(nats_server)).jetstream() for _ in range(2)]
     await (await first.create_object_store("files")).put("artifact", b"what was reviewed")

@@ -71,7 +71,7 @@ async def test_the_dedupe_window_uses_the_injected_clock() -> None:
     await bus.close()
 
 
-async def test_a_task_that_is_settled_while_it_waits_for_redelivery_does_not_come() -> None:
+async def test_a_task_settled_before_redelivery_is_not_delivered() -> None:
     clock, bus = await make_bus()
     await give(bus)
     subscription = await bus.consume(TASKS)

@@ -29,7 +29,7 @@ def check(text: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([find_binary(), "-t", "-c", path], check=False, capture_output=True, text=True, env=environment)
 
 
-def test_every_acknowledged_message_is_on_the_disk_and_every_client_has_a_key(table: dict[str, Any], tmp_path: Path) -> None:
+def test_acknowledged_messages_are_on_disk_and_clients_need_keys(table: dict[str, Any], tmp_path: Path) -> None:
     text = render(ServerConfig(store=tmp_path, accounts=table))
     assert "sync_interval: always" in text
     assert text.count('"nkey"') == len(identities.STANDING) + 1
@@ -37,7 +37,7 @@ def test_every_acknowledged_message_is_on_the_disk_and_every_client_has_a_key(ta
         assert open_door not in text
 
 
-def test_no_account_of_one_identity_has_room_for_subscriptions_that_fill_a_server(table: dict[str, Any]) -> None:
+def test_no_account_may_fill_the_server_with_subscriptions(table: dict[str, Any]) -> None:
     """The server counts them by connection: what an identity can have is so many times the connections."""
     room = {
         name: account["limits"]["max_connections"] * account["limits"]["max_subscriptions"] for name, account in table.items()

@@ -19,7 +19,7 @@ MIB = 1 << 20
 DAY = 86_400
 
 
-def test_a_size_is_of_a_kind_of_stream_or_of_one_publisher_s() -> None:
+def test_a_size_applies_to_a_stream_kind_or_one_publisher() -> None:
     said = StreamSettings.of("INTAKE=64MiB, INTAKE_payments=1GiB RESULTS=2GiB", "DEAD=90 UPLOADS=3")
     sizes = {name: said.apply_to(intake_stream(name)).max_bytes >> 20 for name in (DEFAULT_PUBLISHER, "operator", "payments")}
     assert sizes == {DEFAULT_PUBLISHER: 64, "operator": 64, "payments": 1024}
@@ -50,7 +50,7 @@ def test_a_size_that_cannot_work_is_refused_with_what_can(text: str, words: str)
 
 
 @pytest.mark.parametrize("name", ["RUNS", "ARTIFACTS", "TASKS", "RESULTS", "INTAKE", "INTAKE_payments", "EXHAUSTED"])
-def test_neither_the_ledger_nor_artifacts_nor_work_that_waits_are_forgotten_by_age(name: str) -> None:
+def test_ledger_artifacts_and_waiting_work_never_expire_by_age(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} forgets nothing by age"):
         read_days(f"{name}=400")
 

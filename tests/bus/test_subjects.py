@@ -63,7 +63,7 @@ def test_a_task_subject_is_a_subject_for_every_role() -> None:
         assert check_subject(task_subject(role))
 
 
-def test_a_plain_id_stays_as_it_is_and_any_other_becomes_its_digest() -> None:
+def test_a_plain_id_stays_and_any_other_becomes_its_digest() -> None:
     assert header_id("run-1:task_result.v1") == "run-1:task_result.v1"
     long, odd = header_id("x" * 129), header_id("a b")
     assert len({long, odd, header_id("a  b"), header_id("\ud800")}) == 4

@@ -59,7 +59,7 @@ def test_every_file_that_others_read_has_a_loader_here() -> None:
     assert {name for name, processes in READERS.items() if processes} == {*LOADERS, "transfers.json"}
 
 
-def test_every_policy_file_is_declared_once_with_its_model_and_no_other_is() -> None:
+def test_exactly_the_policy_files_are_declared_with_their_model() -> None:
     declared = declared_files()
     assert sorted(file.name for file in declared) == sorted(READERS.keys() - READ_APART)
     required = {each.name for each in POLICY_FILES if each.presence == "required"}

@@ -121,7 +121,7 @@ def test_an_installed_wheel_adds_no_package_called_services(installed: Path, tmp
 
 
 @pytest.mark.long
-def test_a_role_started_beside_a_foreign_package_called_services_does_not_run_it(installed: Path, tmp_path: Path) -> None:
+def test_a_role_ignores_a_foreign_package_called_services(installed: Path, tmp_path: Path) -> None:
     for folder in (tmp_path / "services", tmp_path / "services" / "worker"):
         folder.mkdir()
         (folder / "__init__.py").write_text(LEAVES_A_MARK)

@@ -148,7 +148,7 @@ def test_a_request_waits_for_who_has_it_now(
     assert waited_for(approvers, known) == waits
 
 
-def test_a_delegation_is_signed_with_the_name_of_who_is_to_have_it(tmp_path: Path) -> None:
+def test_a_delegation_is_signed_with_the_delegates_name(tmp_path: Path) -> None:
     key = make_key(tmp_path, "pem")
     (signed,) = signed_answers(standings()[:1], Answer("delegate", "ana", key, delegate_to="ben"), NOW)
     decision = codec.decode(signed.document.encode(), ApprovalDecision)
@@ -207,7 +207,7 @@ def hook() -> Iterator[Hook]:
     made.server.server_close()
 
 
-def test_a_webhook_that_fails_is_given_the_same_again_and_then_nothing_twice(hook: Hook) -> None:
+def test_a_failed_webhook_is_retried_and_then_gets_nothing_twice(hook: Hook) -> None:
     now = iter(range(0, 1000, 100))
     notifier, found = Notifier(webhook=hook.url, clock=lambda: next(now)), standings()
     for _ in range(3):
@@ -240,7 +240,7 @@ def test_all_that_is_new_comes_in_one_digest_without_patch_and_words(hook: Hook)
         assert kept not in body
 
 
-def test_a_command_is_given_the_digest_and_one_that_fails_is_started_again(tmp_path: Path) -> None:
+def test_a_command_receives_the_digest_and_is_retried_on_failure(tmp_path: Path) -> None:
     script, told = tmp_path / "tell.py", tmp_path / "told"
     lines = ("import pathlib, sys", f"file = pathlib.Path({str(told)!r})", "first = not file.exists()")
     script.write_text("\n".join([*lines, "file.write_bytes(sys.stdin.buffer.read())", "sys.exit(first)"]))

@@ -176,7 +176,7 @@ def test_secrets_and_losses_are_judged_too(gatewright: Command, repository: Repo
 
 
 @pytest.mark.long
-def test_it_works_detached_in_a_sub_directory_and_in_a_linked_work_tree(
+def test_check_works_detached_in_subdirectories_and_linked_work_trees(
     gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
 ) -> None:
     contract = write_contract()

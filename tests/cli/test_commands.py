@@ -87,9 +87,7 @@ def test_doctor_finds_this_host_fit_and_names_what_is_not(
     assert "GATEWRIGHT_POLICIES" in said.out
 
 
-def test_doctor_does_not_count_what_only_services_need_where_a_bus_is_named(
-    gatewright: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_skips_service_requirements_with_a_named_bus(gatewright: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GATEWRIGHT_HOME", "/proc/home")  # where no file can be made
 
     def needed() -> dict[str, bool]:
@@ -165,7 +163,7 @@ def test_watching_waits_for_a_future_run_until_its_timeout(gatewright: Command, 
 
 
 @pytest.mark.parametrize("words", [("verify",), ("report", "-o", "page.html"), ("replay",), ("attach",), ("show", "--packet")])
-def test_without_an_argument_the_newest_run_is_meant_and_there_must_be_one(gatewright: Command, words: tuple[str, ...]) -> None:
+def test_without_an_argument_the_newest_run_is_used(gatewright: Command, words: tuple[str, ...]) -> None:
     said = gatewright(*words, "--json")
     assert said.exit_code == 2
     assert said.documents[0]["error"] == {

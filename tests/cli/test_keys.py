@@ -75,7 +75,7 @@ def test_given_keys_are_the_only_ones_and_there_may_be_several(home: Path, tmp_p
 
 
 @pytest.mark.long
-def test_a_bundle_of_a_partner_verifies_once_his_key_is_in_the_folder(home: Path, tmp_path: Path) -> None:
+def test_a_partners_bundle_verifies_once_its_key_is_trusted(home: Path, tmp_path: Path) -> None:
     partner = tmp_path / "partner"
     for each in (home, partner):
         told(each, "keys", "init")

@@ -33,7 +33,7 @@ def stack_of(repository: Path) -> state.StackState:
     return running
 
 
-def test_a_second_run_uses_the_stack_of_the_first_and_down_ends_it(repository: Path) -> None:
+def test_a_second_run_uses_the_first_stack_until_down(repository: Path) -> None:
     first = call(repository, *CHANGE)
     assert last_document(first.stdout)["status"] == "SUCCESS", first.stderr
     assert "the stack stays for 10 idle minutes" in first.stderr
@@ -97,7 +97,7 @@ def test_a_killed_run_keeps_no_stack_for_longer_than_its_minutes(repository: Pat
 
 
 @pytest.mark.long
-def test_a_stack_that_a_person_starts_takes_the_place_of_one_that_lingers(repository: Path) -> None:
+def test_a_started_stack_replaces_a_lingering_one(repository: Path) -> None:
     call(repository, *CHANGE)
     running = stack_of(repository)
     assert call(repository, "up", "--detach", "--json").returncode == 0

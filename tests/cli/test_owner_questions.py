@@ -47,7 +47,7 @@ def stack_with(home: Path, policies: str) -> CommandContext:
     return CommandContext(home, home, None, home_key(home))
 
 
-def test_the_lines_of_ci_files_are_shown_and_those_of_others_are_counted() -> None:
+def test_ci_file_lines_are_shown_and_others_are_counted() -> None:
     patch = patch_of(WORKFLOW, "on: push") + patch_of("src/app.py", "secret_of_the_source = 1")
     lines = list(question_lines(standing(f"ci: {WORKFLOW}", patch)))
     assert f"  {WORKFLOW}  added  +1 -0" in lines

@@ -98,9 +98,7 @@ def test_a_branch_that_has_moved_since_the_plan_is_left(repository: Path) -> Non
     assert "gatewright/run-merged" in branches(repository)
 
 
-def test_a_link_among_the_folders_of_refs_does_not_lead_a_deletion_out(
-    repository: Path, gatewright: Command, tmp_path: Path
-) -> None:
+def test_a_link_among_ref_folders_redirects_no_deletion(repository: Path, gatewright: Command, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     (repository / ".git/logs/refs/heads/gatewright").rename(victim)
     (repository / ".git/logs/refs/heads/gatewright").symlink_to(victim)

@@ -54,6 +54,6 @@ with contextlib.suppress(SystemExit):
 
 
 @pytest.mark.parametrize("module", ["gatewright.services.gatekeeper.dry_run", "gatewright.services.pm.compile_request"])
-def test_what_answers_a_check_is_loaded_without_what_only_a_running_role_needs(module: str) -> None:
+def test_check_loads_nothing_that_only_running_roles_need(module: str) -> None:
     program = f"import gatewright.app.cli.check, gatewright.app.cli.dry_run, {module}"
     assert loaded(program, NEVER) == []

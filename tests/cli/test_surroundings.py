@@ -54,7 +54,7 @@ def test_each_host_error_has_its_own_code_and_next_step(number: int) -> None:
 
 
 @pytest.mark.parametrize("name", series(["ENOSPC", "EIO", "EACCES", "EROFS", "EMFILE"], "EACCES"))
-def test_a_command_that_the_host_fails_ends_with_one_line_and_no_trace(name: str, tmp_path: Path) -> None:
+def test_a_host_failure_ends_a_command_with_one_line(name: str, tmp_path: Path) -> None:
     number = getattr(errno, name)
     done = command_that_meets(f"raise OSError({number}, 'x', '/some/where')", tmp_path)
     assert done.returncode == 3

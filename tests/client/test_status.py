@@ -105,7 +105,7 @@ NO_LEADER = Error(
 )
 
 
-async def test_the_end_is_waited_for_while_the_gatekeepers_own_bus_elects_a_leader(client: Client, bus: MemoryBus) -> None:
+async def test_waiting_for_the_end_survives_a_leader_election(client: Client, bus: MemoryBus) -> None:
     asked = await answer_with(bus, [NO_LEADER, OPEN, NO_LEADER, SEALED])
     assert await client.ended(RUN_ID, timeout=PATIENCE) == SEALED
     assert len(asked) == 4

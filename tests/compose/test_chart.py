@@ -217,7 +217,7 @@ def test_the_live_page_is_ready_and_reveals_nothing_to_strangers(cluster: Cluste
     assert told == ["200 ok", "303 /sign-in", "303 /sign-in", "421 this name is not known here"]
 
 
-def test_a_change_of_a_private_repository_lands_by_push_and_its_bundle_verifies(cluster: Cluster) -> None:
+def test_a_private_repositorys_change_lands_by_push_and_verifies(cluster: Cluster) -> None:
     bare = bare_repository(cluster.git.root, "private", FILES)
     cluster.git.seen.clear()
     with SyncClient(cluster.address("publisher-ci"), requested_by="tests") as client:

@@ -100,7 +100,7 @@ def test_every_service_mounts_its_own_identity_alone_and_none_can_be_written() -
         assert identities == expected, name
 
 
-def test_only_the_gatekeeper_writes_to_repositories_and_only_it_has_the_signing_key() -> None:
+def test_only_the_gatekeeper_has_repositories_and_the_signing_key() -> None:
     for name, service in EVERY:
         volumes = [each for each in service["volumes"] if isinstance(each, str)]
         assert all(each.endswith(":ro") for each in volumes if ":/repositories" in each) or name == "gatekeeper"
@@ -113,7 +113,7 @@ def test_ports_are_published_on_the_loopback_interface_alone() -> None:
     assert all(port.startswith("127.0.0.1:") for port in published)
 
 
-def test_the_live_page_wants_a_sign_in_and_writes_neither_bundles_nor_keys() -> None:
+def test_the_live_page_requires_sign_in_and_cannot_write_evidence() -> None:
     console = read(BASE)["services"]["console"]
     words = console["command"]
     assert {word.partition("=")[2].partition("=")[0] for word in words if word.startswith("--token-file=")} == {
@@ -172,7 +172,7 @@ def test_the_bus_reaches_nothing_outside() -> None:
     assert read(BASE)["services"]["pm"]["networks"] == ["bus"]
 
 
-def test_the_profile_refuses_by_default_and_allows_what_bubblewrap_needs_and_no_more() -> None:
+def test_the_seccomp_profile_allows_exactly_what_bubblewrap_needs() -> None:
     profile = json.loads((ROOT / "deploy/seccomp/sandbox.json").read_bytes())
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     freely = [group for group in profile["syscalls"] if group["action"] == "SCMP_ACT_ALLOW" and not group.get("args")]

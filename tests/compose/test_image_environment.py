@@ -113,7 +113,7 @@ def test_an_image_runs_its_programs_only_after_unpacking(stack: ImageStack, imag
     assert (proof["control"]["failing_outcome"], proof["control"]["passing_outcome"]) == ("failed", "passed")
 
 
-def test_a_wrong_change_fails_in_an_image_and_none_of_it_is_written(stack: ImageStack, image: str, project: Path) -> None:
+def test_a_wrong_change_fails_in_an_image_and_writes_nothing(stack: ImageStack, image: str, project: Path) -> None:
     assert stack.command("image", image).returncode == 0
     code, result = stack.submit(project, "--exec", "python tools/edit.py 3", "--test", "python -m unittest -v")
     assert (code, (result["failure"] or {})["code"]) == (1, "tests_failed")

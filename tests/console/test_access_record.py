@@ -28,7 +28,7 @@ def session_of(console: ServedConsole) -> str:
     return given.partition("=")[2].partition(";")[0]
 
 
-def test_each_page_is_recorded_with_who_saw_it_and_no_secret_of_theirs(make_console: MakeConsole, tmp_path: Path) -> None:
+def test_each_page_view_is_recorded_without_secrets(make_console: MakeConsole, tmp_path: Path) -> None:
     file = tmp_path / "looked.jsonl"
     console = make_console(token=TOKEN, record=open_record(file))
     console.write(make_run(1))

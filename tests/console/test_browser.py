@@ -244,9 +244,7 @@ def test_a_page_of_a_restarted_console_asks_to_sign_in_and_recovers(browser: Bro
     context.close()
 
 
-def test_the_form_asks_the_gates_again_after_a_lost_and_a_failed_answer(
-    page: Page, make_console: MakeConsole, tmp_path: Path
-) -> None:
+def test_the_form_repeats_its_question_after_a_failed_answer(page: Page, make_console: MakeConsole, tmp_path: Path) -> None:
     submit = submit_access(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), None, None)
     console = make_console(tokens={TOKEN: "operator"}, submit=submit)
     page.goto(console.url)
@@ -271,7 +269,7 @@ def test_the_form_asks_the_gates_again_after_a_lost_and_a_failed_answer(
     assert len(asked) >= 3
 
 
-def test_people_sign_in_with_the_token_look_at_the_form_and_sign_out(
+def test_people_sign_in_see_the_form_and_sign_out(
     page: Page, make_console: MakeConsole, tmp_path: Path, screenshots: Path
 ) -> None:
     submit = submit_access(CommandContext(tmp_path, tmp_path, None, tmp_path / "key.pem"), None, None)

@@ -34,9 +34,7 @@ def reason(answer: Answer) -> tuple[int, str]:
     return answer.status, msgspec.json.decode(answer.data).get("reason", "")
 
 
-def test_only_a_signed_decision_from_an_approvers_page_has_an_effect_and_once(
-    tmp_path: Path, make_repository: MakeRepository
-) -> None:
+def test_only_signed_decisions_from_an_approvers_page_count_once(tmp_path: Path, make_repository: MakeRepository) -> None:
     console = ServedConsole(tmp_path, decides=True, tokens={TOKEN: "approver", VIEWER: "viewer"})
     with open_deciding(console, make_repository(), tmp_path, phrase=PHRASE) as deciding:
         viewer, approver = sign_in(console, VIEWER), sign_in(console, TOKEN)

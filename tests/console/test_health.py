@@ -32,7 +32,7 @@ def test_requests_other_than_probes_face_the_access_checks(make_console: MakeCon
     assert ask(console, path, method=method).status in {303, 405}
 
 
-async def test_a_console_that_has_not_read_the_ledger_is_alive_and_not_ready() -> None:
+async def test_a_console_that_still_reads_is_alive_and_not_ready() -> None:
     said: list[tuple[str, int]] = []
 
     async def nowhere(*_words: object) -> None:

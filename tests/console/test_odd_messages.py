@@ -204,7 +204,7 @@ def test_an_answer_in_many_chunks_is_read_to_its_end(provider: IdentityProvider,
 
 
 @pytest.mark.parametrize("part", ["/keys", "/token", "/.well-known/openid-configuration"])
-def test_an_answer_that_unpacks_to_a_hundred_times_its_bytes_is_not_unpacked(provider: IdentityProvider, part: str) -> None:
+def test_a_compression_bomb_is_not_unpacked(provider: IdentityProvider, part: str) -> None:
     provider.bodies[part] = gzip.compress(b'{"keys": [' + b" " * 50_000_000 + b"]}")
     provider.heads[part] = (200, {"Content-Encoding": "gzip"})
     refused = come_back(provider)

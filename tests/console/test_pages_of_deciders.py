@@ -130,7 +130,7 @@ def test_nothing_that_people_type_runs(page: Page, tmp_path: Path, make_reposito
         assert happened == []
 
 
-def test_what_a_reader_looks_at_stays_where_it_is_while_the_board_follows(page: Page, tmp_path: Path) -> None:
+def test_a_readers_position_stays_while_the_board_follows(page: Page, tmp_path: Path) -> None:
     console = ServedConsole(tmp_path)
     console.open()
     for number in range(1, 40):

@@ -200,9 +200,7 @@ def test_a_token_for_another_sign_in_is_refused(signing_in: ServedConsole, provi
     assert told(sign_in(signing_in)) == (200, True)
 
 
-def test_a_way_back_that_this_browser_did_not_begin_asks_the_provider_nothing(
-    signing_in: ServedConsole, provider: IdentityProvider
-) -> None:
+def test_a_foreign_callback_asks_the_provider_nothing(signing_in: ServedConsole, provider: IdentityProvider) -> None:
     console = signing_in
     (mine, back), (other, _) = leave(console), leave(console)
     code = back.partition("?")[2]
@@ -270,9 +268,7 @@ def test_a_foreign_or_unsafe_provider_description_is_refused(signing_in: ServedC
     assert told(sign_in(signing_in)) == (200, True)
 
 
-def test_after_thirty_failures_within_a_minute_the_provider_is_not_asked_for_more(
-    signing_in: ServedConsole, provider: IdentityProvider
-) -> None:
+def test_after_thirty_failures_in_a_minute_the_provider_rests(signing_in: ServedConsole, provider: IdentityProvider) -> None:
     for _ in range(30):
         cookies, back = leave(signing_in)
         assert told(ask(signing_in, back + "&error=access_denied", headers=cookies)) == (403, False)
@@ -305,7 +301,7 @@ def test_an_attempt_counts_once_and_for_ten_minutes_and_failures_are_limited() -
     assert attempts.resume(honest.cookie, honest.state) == honest
 
 
-def test_a_session_ends_when_its_time_is_over_and_no_later_than_any() -> None:
+def test_a_session_ends_when_its_time_is_over() -> None:
     now = [0.0]
     known = SignedIn({}, lambda: now[0], "approver", provider=True)
     assert known.role_of("") is None

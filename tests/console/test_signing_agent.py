@@ -110,7 +110,7 @@ def test_another_page_is_refused_before_a_person_is_asked(agent: ServedAgent, he
     assert agent.person.shown == []
 
 
-def test_what_is_no_order_or_would_be_refused_anyhow_is_not_asked_about(agent: ServedAgent) -> None:
+def test_invalid_or_hopeless_orders_are_not_asked_about(agent: ServedAgent) -> None:
     whole, phrased = waiting(), waiting(phrase="land on main")
     for data, reason in (
         (b"{", "malformed"),

@@ -59,7 +59,7 @@ def test_the_fields_of_the_form_are_a_run_request() -> None:
     assert made.environment.prefix == "/srv/env"
 
 
-def test_a_patch_is_what_was_pasted_whatever_the_browser_made_of_its_lines() -> None:
+def test_a_pasted_patch_survives_the_browsers_line_ends() -> None:
     patch = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b \n"
     made = [request_of({**FIELDS, "maker": "patch", "patch": text}) for text in (patch, patch.replace("\n", "\r\n"))]
     assert made[0].artifacts == made[1].artifacts

@@ -63,7 +63,7 @@ def test_there_are_no_examples_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", codec.DOCUMENTS)
-def test_the_minimal_example_holds_the_required_fields_only_and_the_full_one_all(name: str) -> None:
+def test_minimal_examples_have_required_fields_only_and_full_ones_all(name: str) -> None:
     schema = schemas.load(name)
     minimal = json.loads((EXAMPLES / name / "valid" / "minimal.json").read_bytes())
     full = json.loads((EXAMPLES / name / "valid" / "full.json").read_bytes())

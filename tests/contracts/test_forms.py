@@ -67,7 +67,7 @@ def test_a_document_of_the_original_format_is_valid(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", VALID, ids=named)
-def test_where_things_are_decided_it_is_refused_by_a_code_of_its_own(path: Path) -> None:
+def test_deciding_readers_refuse_the_form_with_its_own_code(path: Path) -> None:
     name, data = path.parts[-3], path.read_bytes()
     error = refusal(data, name)
     assert error.reason == forms.CODE == "cortexpilot_form"
@@ -101,7 +101,7 @@ def test_every_document_of_the_format_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_the_fields_of_the_format_are_required_and_its_full_example_has_all(name: str) -> None:
+def test_format_fields_are_required_and_the_full_example_complete(name: str) -> None:
     definition = FILE["$defs"][name]
     assert set(definition["required"]) == set(REQUIRED[name].split())
     assert set(json.loads((EXAMPLES / name / "valid" / "full.json").read_bytes())) == set(definition["properties"])
@@ -131,7 +131,7 @@ def test_the_form_file_is_draft_2020_12_with_described_rules() -> None:
     assert [piece for piece in FILE["$defs"] if piece not in REQUIRED and f'"#/$defs/{piece}"' not in used] == []
 
 
-def test_the_faults_of_the_form_that_a_document_comes_closer_to_are_named() -> None:
+def test_faults_are_named_for_the_closest_form() -> None:
     foreign = json.loads((EXAMPLES / "test_report.v1" / "valid" / "full.json").read_bytes())
     faults = forms.read("test_report.v1", json.dumps({**foreign, "status": "GREEN"}).encode()).faults
     assert [(fault.pointer, fault.code) for fault in faults] == [("/status", "enum")]

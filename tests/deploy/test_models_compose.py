@@ -59,7 +59,7 @@ def test_the_operator_names_the_consulting_roles_and_they_reach_providers() -> N
     ]
 
 
-def test_installations_and_prompts_are_mounted_where_the_settings_look_and_cannot_be_written() -> None:
+def test_installations_and_prompts_are_mounted_read_only_where_configured() -> None:
     services = shipped_services()
     assert services["worker"]["environment"][SETTING] == "/agents"
     for name, service in services.items():

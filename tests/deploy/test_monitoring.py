@@ -174,7 +174,7 @@ def test_the_dashboard_shows_every_metric_of_the_list() -> None:
     assert {metric.name for metric in METRICS} - plain == set()
 
 
-def test_the_expression_by_which_pools_are_scaled_is_the_one_that_is_tried() -> None:
+def test_the_tested_scaling_expression_is_the_shipped_one() -> None:
     chart = (ROOT / "deploy" / "helm" / "gatewright" / "templates" / "scaling.yaml").read_text()
     scaled = re.findall(r"query: >-\n +(.+)\n", chart)
     tried = [each.replace("{{ $role }}", "worker").replace("{{ $pool }}", "gpu") for each in scaled]

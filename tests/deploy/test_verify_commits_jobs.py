@@ -164,7 +164,7 @@ def test_a_merge_request_is_compared_with_its_own_base(job: Job) -> None:
     assert (ended.returncode, ended.stdout.splitlines()[0]) == (0, f"✔ {head}: verified by note"), ended.stderr
 
 
-def test_text_of_a_branch_or_a_person_is_never_part_of_a_script() -> None:
+def test_branch_and_person_text_never_enters_a_script() -> None:
     steps: list[dict[str, Any]] = read_yaml(ACTION)["runs"]["steps"]
     assert not [step["name"] for step in steps if "${{" in step["run"]]
     _, jobs = yaml.safe_load_all(COMPONENT.read_text())

@@ -59,7 +59,7 @@ def test_a_decision_is_listed_under_its_number_and_its_title() -> None:
     assert listed == expected
 
 
-def test_the_readme_leads_to_the_index_and_to_a_page_of_each_kind() -> None:
+def test_the_readme_links_the_index_and_each_page_kind() -> None:
     targets = {target(ROOT / "README.md", link)[0] for link in inside(ROOT / "README.md")}
     assert INDEX in targets
     for section in INDEX.read_text("utf-8").split("\n## ")[1:5]:

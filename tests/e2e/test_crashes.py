@@ -56,7 +56,7 @@ def test_a_role_killed_at_its_work_does_not_lose_the_run(
 
 
 @pytest.mark.long
-def test_a_reviewer_killed_with_its_task_in_hand_does_not_lose_the_run(own_stack: Stack, make_project: MakeProject) -> None:
+def test_a_reviewer_killed_during_its_task_loses_no_run(own_stack: Stack, make_project: MakeProject) -> None:
     """A review takes a moment, so the reviewer stands still until its task lies there, and is killed once it has taken it."""
     project = make_project()
     with own_stack.client() as client:

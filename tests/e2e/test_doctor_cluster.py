@@ -9,7 +9,7 @@ from gatewright.version import __version__
 from tests.e2e.stack import Stack
 
 
-def test_every_role_answers_with_its_version_and_what_is_not_well_is_named(stack: Stack) -> None:
+def test_every_role_reports_its_version_and_problems_are_named(stack: Stack) -> None:
     done = stack.command("doctor", "--cluster", "--json")
     told = json.loads(done.stdout)
     assert {each["role"] for each in told["processes"]} == set(ROLES)

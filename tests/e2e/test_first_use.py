@@ -146,7 +146,7 @@ def test_without_an_argument_the_last_run_is_verified(stack: Stack, make_project
 
 
 @pytest.mark.parametrize("land", [("--target-ref", "never-was"), ("--target-ref", "main")])
-def test_a_target_that_cannot_be_landed_on_ends_the_run_before_any_task(
+def test_an_unusable_target_ends_the_run_before_any_task(
     stack: Stack, make_project: MakeProject, land: tuple[str, ...]
 ) -> None:
     project = make_project()

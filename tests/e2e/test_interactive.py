@@ -57,9 +57,7 @@ def test_a_command_that_the_person_allows_is_run_once_and_recorded(stack: AgentS
 
 
 @pytest.mark.parametrize("how", series(["no", "interrupt"], "interrupt"))
-def test_what_the_person_does_not_allow_is_refused_and_the_run_goes_on(
-    stack: AgentStack, make_project: MakeProject, how: str
-) -> None:
+def test_a_forbidden_command_is_refused_and_the_run_continues(stack: AgentStack, make_project: MakeProject, how: str) -> None:
     terminal = open_terminal(stack, make_project())
     terminal.read_until(QUESTION)
     if how == "no":

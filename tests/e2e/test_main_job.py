@@ -62,9 +62,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("code", series(REFUSED, "tests_failed", "path_out_of_scope", "review_failed"))
-def test_a_refused_run_exits_1_with_a_reason_a_bundle_and_nothing_landed(
-    code: str, stack: Stack, make_project: MakeProject
-) -> None:
+def test_a_refused_run_exits_1_with_reason_and_bundle(code: str, stack: Stack, make_project: MakeProject) -> None:
     project = make_project()
     before = refs(project)
     exit_code, result = stack.run(project, "--allow", "src", *REFUSED[code])

@@ -101,7 +101,7 @@ def test_a_running_system_shows_every_documented_metric_and_no_other(stack: Stac
 
 
 @pytest.mark.long
-def test_a_run_leaves_its_times_and_the_queues_are_seen_to_be_served(stack: Stack, make_project: MakeProject) -> None:
+def test_a_run_records_durations_and_served_queues(stack: Stack, make_project: MakeProject) -> None:
     stages = ("S0", "S1", "S2", "S3", "S4", "S6")
 
     def left(stage: str) -> float:
@@ -123,7 +123,7 @@ def test_a_run_leaves_its_times_and_the_queues_are_seen_to_be_served(stack: Stac
 
 
 @pytest.mark.long
-def test_strangers_with_codes_schemas_and_pools_of_their_own_make_no_time_series(own_stack: Stack) -> None:
+def test_foreign_codes_schemas_and_pools_create_no_time_series(own_stack: Stack) -> None:
     state = own_stack.state
     wait_until(lambda: value(own_stack, "gatekeeper", "gatewright_dead_letters_open") == 0)
     before = series(own_stack)
@@ -155,9 +155,7 @@ def test_strangers_with_codes_schemas_and_pools_of_their_own_make_no_time_series
 
 
 @pytest.mark.long
-def test_a_gatekeeper_whose_disk_takes_no_evidence_is_not_ready_until_it_does(
-    own_stack: Stack, make_project: MakeProject
-) -> None:
+def test_a_gatekeeper_with_a_full_evidence_disk_is_not_ready(own_stack: Stack, make_project: MakeProject) -> None:
     """A file in the place of the folder of bundles: root, too, is refused."""
 
     def ready() -> float | None:

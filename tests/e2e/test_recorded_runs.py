@@ -101,7 +101,7 @@ def reexecuted(stack: Stack, bundle: Path, code: int = 0, **extra: str) -> dict[
     return told
 
 
-def test_a_recorded_run_is_done_again_with_the_same_requests_decisions_and_tree(
+def test_a_recorded_run_repeats_requests_decisions_and_tree(
     recording: RecordingStack, provider: ScriptedProvider, recorded: tuple[Path, Path]
 ) -> None:
     project, bundle = recorded
@@ -153,7 +153,7 @@ def test_one_changed_byte_of_a_prompt_fails_with_the_difference(
 
 
 @pytest.mark.parametrize("place", ["cassettes/*.w01.cassette.jsonl", "consultations/*.review.a1/calls.cassette.jsonl"])
-def test_a_cassette_that_was_changed_in_its_bundle_is_found_and_not_played(
+def test_a_changed_cassette_is_found_and_not_replayed(
     recording: RecordingStack, recorded: tuple[Path, Path], tmp_path: Path, place: str
 ) -> None:
     _, bundle = recorded
@@ -184,7 +184,7 @@ def test_a_running_stack_that_could_ask_models_is_not_taken_to_play(
     assert provider.requests == []
 
 
-def test_the_recorded_run_of_the_demo_is_of_the_prompts_as_they_are(tmp_path: Path) -> None:
+def test_the_recorded_demo_run_uses_the_current_prompts(tmp_path: Path) -> None:
     make_project(tmp_path / "greeter")
     make_policies(tmp_path / "policies")
     player = RecordingStack(tmp_path / "home", tmp_path / "policies")

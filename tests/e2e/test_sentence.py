@@ -229,9 +229,7 @@ def write(body: dict[str, Any]) -> Turn:
 
 
 @pytest.mark.long
-def test_a_sentence_is_done_by_models_alone_in_two_parts_and_two_rounds(
-    thinking: Stack, project: Path, provider: ScriptedProvider
-) -> None:
+def test_models_alone_complete_a_sentence_in_two_rounds(thinking: Stack, project: Path, provider: ScriptedProvider) -> None:
     executor = {"kind": "model", "model": "write-model"}
     provider.scripts.update(pm=answering(PROPOSAL | {"executor": executor}), write=write)
     code, result = run(thinking, project, "--yes", "--shards", "2", "--max-retries", "1")
@@ -246,9 +244,7 @@ def test_a_sentence_is_done_by_models_alone_in_two_parts_and_two_rounds(
 
 
 @pytest.mark.long
-def test_the_smaller_of_two_tries_of_a_model_lands_and_both_were_reviewed(
-    thinking: Stack, project: Path, provider: ScriptedProvider
-) -> None:
+def test_the_smaller_of_two_reviewed_model_candidates_lands(thinking: Stack, project: Path, provider: ScriptedProvider) -> None:
     tries = iter(("edited = True\nmore = 1\nmore = 2", "edited = True"))
 
     def write_all(_: dict[str, Any]) -> Turn:

@@ -97,9 +97,7 @@ def verified(stack: Stack, run: Run) -> str:
     return checked.stdout
 
 
-def test_nothing_is_sent_before_a_person_approved_it_and_then_it_goes_through(
-    sending: Sending, tmp_path: Path, make_project: MakeProject
-) -> None:
+def test_nothing_is_sent_before_a_person_approves_it(sending: Sending, tmp_path: Path, make_project: MakeProject) -> None:
     stack = SendingStack(tmp_path / "home", sending.policies("manual"))
     with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
         run_id = client.submit_request(by_model(make_project()), patience=PATIENCE)

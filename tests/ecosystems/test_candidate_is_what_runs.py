@@ -223,7 +223,7 @@ async def test_a_missing_compiled_module_of_the_installed_copy_is_named(
 
 
 @pytest.mark.long
-async def test_tests_that_fail_for_another_reason_beside_a_compiled_copy_are_failed_tests(make_project: MakeProject) -> None:
+async def test_unrelated_failures_beside_a_compiled_copy_are_test_failures(make_project: MakeProject) -> None:
     project = make_project(SRC, "copy")
     write(project.site, {"shop/core.cpython-311-x86_64-linux-gnu.so": "compiled"})
     report = await project.tested({"src/shop/core.py": ONE + "# changed\n"})

@@ -12,7 +12,7 @@ MAKE_TEST = ("make", "test")
 
 
 @pytest.mark.parametrize("recipe", ["./$(PROGRAM)", "./run-tests.sh", "./gradlew test", "bin/check --all"])
-async def test_a_rule_that_starts_a_program_of_its_own_is_of_no_framework(recipe: str) -> None:
+async def test_a_make_rule_with_its_own_program_has_no_framework(recipe: str) -> None:
     tree = Tree({"Makefile": f"PROGRAM = adds_test\ntests: $(PROGRAM)\ntest: tests\n\t{recipe}\n", "test.c": "int main(){}"})
     assert await recognise(MAKE_TEST, tree) is None
 

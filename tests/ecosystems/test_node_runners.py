@@ -149,7 +149,7 @@ async def test_the_control_leaves_out_what_a_jest_filter_leaves_out(tmp_path: Pa
 
 @pytest.mark.long
 @pytest.mark.skipif(installed("vitest") is None, reason="there is no vitest (npm install --global)")
-async def test_a_large_suite_of_vitest_whose_files_share_a_context_is_loaded_whole(tmp_path: Path) -> None:
+async def test_a_large_vitest_suite_with_shared_context_is_loaded_completely(tmp_path: Path) -> None:
     content = SUITES["vitest"]["src/add.test.ts"]
     files = {f"src/part{number}.test.ts": content for number in range(20)}
     script = json.dumps({"name": "demo", "scripts": {"test": "vitest run --no-isolate"}})

@@ -246,7 +246,7 @@ INSTALLS = 'mkdir -p "$TOP/node_modules/needed" && echo > "$TOP/node_modules/nee
 
 
 @needs_npm
-async def test_a_library_without_a_lock_gets_the_newest_packages_that_its_manifest_allows(
+async def test_a_library_without_a_lock_gets_the_newest_allowed_packages(
     tmp_path: Path, registry: NpmRegistry, address: str, place: Folder, run: Run
 ) -> None:
     registry.add("deeper", {"index.js": "exports.word = 'deeper';\n"})
@@ -288,7 +288,7 @@ async def test_workspaces_without_a_lock_are_the_candidates(
 
 @needs_npm
 @pytest.mark.parametrize("dependency", ["git+https://example.org/a.git", "file:../../../../outside", "{elsewhere}/a.tgz"])
-async def test_a_package_that_leads_elsewhere_is_not_followed_where_there_is_no_lock(
+async def test_without_a_lock_packages_from_elsewhere_are_not_followed(
     tmp_path: Path, registry: NpmRegistry, address: str, dependency: str
 ) -> None:
     """The manifest of the repository is harmless; that of a package which it asks for is not."""
@@ -300,7 +300,7 @@ async def test_a_package_that_leads_elsewhere_is_not_followed_where_there_is_no_
     assert [each.suffix for each in (tmp_path / "home/environments").iterdir()] == [".lock"]
 
 
-async def test_a_manifest_beside_a_project_in_python_is_no_reason_to_install_packages(tmp_path: Path) -> None:
+async def test_a_manifest_beside_a_python_project_installs_no_packages(tmp_path: Path) -> None:
     files = {"package.json": json.dumps({"devDependencies": {"prettier": "*"}}), "Makefile": "test:\n\ttrue\n"}
     told: list[str] = []
     assert (
@@ -439,7 +439,7 @@ async def test_pnpm_is_the_hosts_own_and_gets_no_empty_list_of_packages(tmp_path
     assert not (prefix / "files/pnpm-workspace.yaml").exists()
 
 
-async def test_a_lock_of_yarn_is_asked_for_at_the_registry_that_is_configured(tmp_path: Path) -> None:
+async def test_a_yarn_lock_uses_the_configured_registry(tmp_path: Path) -> None:
     tree = Tree({"package.json": "{}", "yarn.lock": YARN % f"https://{YARN_HOST}/needed.tgz#{'0' * 40}"})
     asked = '[ "$1" = config ] && echo https://registry.example.org/npm/ && exit 0'
     installer = fake_npm(tmp_path, f"{asked}\n{INSTALLS}")

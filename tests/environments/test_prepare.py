@@ -148,14 +148,14 @@ async def test_what_an_environment_was_made_from_stands_in_the_reports(prepared:
     assert said.endswith(f"requirements.txt (packages) sha256:{sources['requirements.txt (packages)']}")
 
 
-async def test_what_a_package_starts_with_the_interpreter_does_not_run_on_the_host(prepared: Prepared) -> None:
+async def test_package_startup_code_never_runs_on_the_host(prepared: Prepared) -> None:
     await prepare(prepared.place, LISTED, prepared.wheels)
     assert list(prepared.prefixes[0].glob("lib/python*/site-packages/starter.pth"))
     assert not prepared.mark.exists()
 
 
 @pytest.mark.long
-async def test_the_pip_of_the_interpreter_stands_in_the_environment_as_venv_puts_it(tmp_path: Path, wheels: Path) -> None:
+async def test_the_environment_has_the_interpreters_own_pip(tmp_path: Path, wheels: Path) -> None:
     prefix, _ = await prepare(tmp_path, Tree({"pyproject.toml": ""}), wheels)
     names = ("pip", "pip3", f"pip3.{sys.version_info.minor}")
     assert all(os.access(prefix / "bin" / name, os.X_OK) for name in names)
@@ -233,7 +233,7 @@ async def test_what_a_build_asks_for_is_installed_where_a_command_builds() -> No
     assert (building.building, testing.building) == (("setuptools>=77",), ())
 
 
-async def test_the_runner_that_a_command_starts_is_asked_for_where_no_file_does() -> None:
+async def test_a_commands_undeclared_runner_is_installed() -> None:
     tree = Tree({"requirements.txt": "listed"})
     assert (await python_recipe(tree, ("python -m pytest -q",))).lines == ("listed", "pytest")
     assert (await python_recipe(tree, ("python -m unittest",))).lines == ("listed",)

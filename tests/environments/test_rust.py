@@ -82,7 +82,7 @@ async def test_a_crate_from_outside_crates_io_is_refused_with_advice(source: str
         '[patch.crates-io]\nneeded = { git = "https://example.org/a" }\n',
     ],
 )
-async def test_a_manifest_that_asks_for_what_is_not_of_crates_io_is_refused(table: str) -> None:
+async def test_a_manifest_with_crates_from_elsewhere_is_refused(table: str) -> None:
     lock = LOCKED.format(name="needed", source=CRATES_IO) + 'checksum = "0"\n'
     tree = Tree({"Cargo.toml": f'[package]\nname = "small"\n{table}', "Cargo.lock": lock})
     with pytest.raises(NotPreparedError, match=r"Cargo.toml requests a crate that is not from crates.io"):
@@ -109,9 +109,7 @@ async def test_crates_that_the_repository_has_need_no_registry(files: dict[str, 
 
 
 @needs_cargo
-async def test_a_library_without_a_lock_gets_the_newest_crates_that_its_manifest_allows(
-    tmp_path: Path, place: Folder, run: Run
-) -> None:
+async def test_a_library_without_a_lock_gets_the_newest_allowed_crates(tmp_path: Path, place: Folder, run: Run) -> None:
     files = {"Cargo.toml": MANIFEST, "src/lib.rs": SOURCE}
     pages: dict[str, bytes] = {}
     told: list[str] = []

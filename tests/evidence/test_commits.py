@@ -327,7 +327,7 @@ def test_a_note_on_a_tree_is_no_note_on_a_commit(attested: Attested) -> None:
     assert attested.verdict(commit).outcome == "not_found"
 
 
-def test_two_notes_of_one_commit_in_a_damaged_tree_of_notes_fail_it(attested: Attested) -> None:
+def test_two_notes_of_one_commit_fail_verification(attested: Attested) -> None:
     commit = attested.land()
     blob = attested.repository.git("notes", f"--ref={NOTES}", "list", commit).decode().strip()
     inner = attested.repository.git("mktree", stdin=f"100644 blob {blob}\t{commit[2:]}\n".encode()).decode().strip()

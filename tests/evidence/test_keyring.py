@@ -81,9 +81,7 @@ class PowerCutError(Exception):
 
 
 @pytest.mark.parametrize("survived", range(6))
-def test_a_rotation_cut_short_leaves_a_key_that_signs_and_all_that_verify(
-    home: Path, monkeypatch: pytest.MonkeyPatch, survived: int
-) -> None:
+def test_an_interrupted_rotation_leaves_working_keys(home: Path, monkeypatch: pytest.MonkeyPatch, survived: int) -> None:
     first = keyring.make(home, private_of(home)).public
     left = [survived]
 

@@ -178,7 +178,7 @@ async def test_with_the_gatekeepers_key_no_manifest_can_be_made_up(
     assert CODE in found
 
 
-async def test_work_that_sent_more_than_the_bound_is_found_also_when_nothing_lands(
+async def test_sending_beyond_the_bound_is_found_without_a_landing(
     tmp_path: Path, signer: Signer, private_key: PrivateKey
 ) -> None:
     run = SendingRun(forgery=planned(most_bytes=4998), rules=None, told=TOLD, calls=partial(calls_by, bytes=10))
@@ -250,9 +250,7 @@ async def test_the_events_of_a_transfer_cannot_be_changed(
     assert found & CODES[kind]
 
 
-async def test_a_manifest_that_was_altered_or_taken_out_without_the_key_is_found(
-    tmp_path: Path, signer: Signer, private_key: PrivateKey
-) -> None:
+async def test_an_altered_or_removed_manifest_is_found(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
     bundle = await sealed(make_sending(), tmp_path / "runs", signer)
     for name in ("altered", "missing"):
         copy = Path(shutil.copytree(bundle, tmp_path / name / bundle.name))

@@ -100,7 +100,7 @@ async def test_a_back_off_ends_although_the_clock_goes_back(jumping_house: House
 
 
 @pytest.mark.long
-async def test_a_budget_of_time_is_not_used_up_by_a_clock_that_jumps(jumping_house: House, project: Path) -> None:
+async def test_a_jumping_clock_uses_up_no_time_budget(jumping_house: House, project: Path) -> None:
     request = msgspec.structs.replace(slow_request(project, PAUSE), budget=Budget(wall_sec=3600.0))
     async with Client.connect(jumping_house.address) as client:
         run_id = await client.submit_request(request, patience=PATIENCE)

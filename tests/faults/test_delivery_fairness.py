@@ -29,7 +29,7 @@ async def whole_house(tmp_path: Path) -> AsyncIterator[House]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("same_repository", [False, True])
-async def test_a_small_run_is_done_long_before_a_large_one_that_came_first(
+async def test_a_small_run_ends_long_before_an_earlier_large_one(
     whole_house: House, make_repository: MakeRepository, *, same_repository: bool
 ) -> None:
     large_project = make_repository("large", files=FILES_OF_MANY).path

@@ -148,7 +148,7 @@ async def test_no_identity_overwrites_or_impersonates_an_artifact_of_another(bus
         await opened.close()
 
 
-async def test_an_identical_artifact_of_another_identity_cannot_be_poisoned_before_it_is_stored(bus: Bus) -> None:
+async def test_another_identitys_artifact_cannot_be_poisoned_in_advance(bus: Bus) -> None:
     reader = await JetStreamBus.connect(bus.server.address("gatekeeper"), name="gatekeeper")
     worker = await JetStreamBus.connect(bus.server.address("worker"), name="worker")
     data = b"a patch that can be foreseen"

@@ -206,7 +206,7 @@ async def test_server_limits_of_an_identity_apply_while_it_runs(house: House) ->
         await bus.close()
 
 
-async def test_a_limit_with_which_no_process_could_work_is_refused_and_changes_nothing(house: House) -> None:
+async def test_an_unworkable_limit_is_refused_and_changes_nothing(house: House) -> None:
     for words in (
         ("publisher", "--connections", "0"),
         ("publisher", "--payload", "1000"),

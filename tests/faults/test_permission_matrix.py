@@ -257,7 +257,7 @@ async def test_no_server_reply_can_reach_a_forbidden_subject(bus: Bus, report: R
     assert stored == []
 
 
-async def test_a_forged_ledger_entry_is_refused_with_every_credential_but_the_gatekeeper_s(bus: Bus) -> None:
+async def test_only_the_gatekeepers_credential_can_write_the_ledger(bus: Bus) -> None:
     async def forge(identity: str) -> None:
         forger = await JetStreamBus.connect(bus.server.address(identity), name="forger", patience=3.0)
         with pytest.raises((BusError, ConflictError)):
@@ -319,7 +319,7 @@ async def test_a_watcher_reads_and_follows_the_ledger_without_a_gap(bus: Bus) ->
     await watcher.close()
 
 
-async def test_a_cancellation_reaches_the_roles_and_can_be_sent_by_the_gatekeeper_alone(bus: Bus) -> None:
+async def test_only_the_gatekeeper_can_send_cancellations_to_roles(bus: Bus) -> None:
     heard: list[bytes] = []
 
     async def hear(message: Msg) -> None:

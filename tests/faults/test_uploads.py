@@ -115,7 +115,7 @@ async def test_an_operator_is_a_publisher_too_and_uploads_among_the_roles(connec
     assert await (await connected.bus_of("gatekeeper")).get_upload(uri, "operator") == b"an operator's own"
 
 
-async def test_who_sets_up_the_bus_finds_every_publisher_of_the_server_s_configuration(connected: Connected) -> None:
+async def test_the_bus_setup_finds_every_configured_publisher(connected: Connected) -> None:
     for identity in (PROVISIONER, "gatekeeper"):
         setting_up = await connected.bus_of(identity)
         assert await known_publishers(setting_up.connection, 2.0) == ("ci", "default")

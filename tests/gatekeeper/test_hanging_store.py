@@ -153,9 +153,7 @@ async def test_a_gatekeeper_that_starts_while_the_store_hangs_takes_up_work(
         await all_sealed(killed.orchestrator, [])
 
 
-async def test_a_late_answer_about_an_ended_run_does_not_wait_for_the_store(
-    repository: Repository, store: StoreProcess, tmp_path: Path
-) -> None:
+async def test_a_late_answer_does_not_wait_for_the_store(repository: Repository, store: StoreProcess, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         keeping = storing(gatekeeper, store, tmp_path, "first")
         store.stop()

@@ -129,7 +129,7 @@ async def test_the_more_urgent_run_is_woken_first(runs: Runs) -> None:
     assert await runs.states(FIRST, SECOND) == ["S1", "S2"]
 
 
-async def test_a_wake_that_was_lost_is_made_good_by_a_gatekeeper_that_starts(runs: Runs) -> None:
+async def test_a_starting_gatekeeper_repairs_a_lost_wake_up(runs: Runs) -> None:
     killed = SleepingConductor(**{name: getattr(runs.one, name) for name in vars(runs.one) if name != "dispatcher"})
     await runs.begin(HOLDER, killed)
     await runs.begin(FIRST, killed)

@@ -139,14 +139,14 @@ def submitted(document: TaskContract) -> Submitted:
     return Submitted(RUN, "0" * 32, document, "0" * 64, "submit", key=KEY)
 
 
-async def test_a_submission_that_reaches_two_at_once_is_new_to_one_of_them(pair: Pair) -> None:
+async def test_a_simultaneous_submission_is_new_to_only_one_replica(pair: Pair) -> None:
     item = submitted(contract_on(pair.first.repository))
     answers = await asyncio.gather(pair.one.accept(item), pair.second.accept(item), pair.one.accept(item))
     assert sorted(answers) == [False, False, True]
     assert (await pair.run()).transitions == 1
 
 
-async def test_the_answer_to_a_task_that_another_gave_out_is_not_thrown_away(pair: Pair) -> None:
+async def test_an_answer_to_another_replicas_task_is_kept(pair: Pair) -> None:
     """The first remembers the run as it was before the second moved it; what comes then is for the run as it is now."""
     gatekeeper = pair.first
     await gatekeeper.submit(contract_on(gatekeeper.repository))
@@ -207,7 +207,7 @@ class DiesBefore(Ledger):
         return await super().append(position, transition)
 
 
-async def test_who_has_slept_through_the_end_of_a_run_does_not_land_it(pair: Pair) -> None:
+async def test_a_replica_that_missed_the_end_does_not_land(pair: Pair) -> None:
     """The first believes that the tests have just passed; meanwhile the second has ended the run and let go of its paths."""
     await pair.up_to_the_tests()
     tests = make_tests(await pair.run())
@@ -305,7 +305,7 @@ async def test_a_waiting_task_is_never_dispatched_twice(pair: Pair) -> None:
     assert len(await tasks(pair.first.bus)) == published == 1
 
 
-async def test_a_task_whose_answer_waits_to_be_read_is_not_given_out_again(pair: Pair) -> None:
+async def test_a_task_with_an_unread_answer_is_not_dispatched_again(pair: Pair) -> None:
     await pair.first.submit(contract_on(pair.first.repository))
     bus = pair.first.bus
     plan = make_plan(await pair.run())
@@ -424,7 +424,7 @@ async def test_a_run_that_cannot_be_read_holds_up_no_other(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-async def test_the_room_that_another_gatekeeper_has_made_is_given_to_what_waits_here(*, bounded: bool, pair: Pair) -> None:
+async def test_capacity_freed_by_another_replica_serves_waiting_tasks(*, bounded: bool, pair: Pair) -> None:
     """One task at a time of a repository: the first gatekeeper's run has it, and one of the second's waits for it."""
     gatekeeper, here = pair.first, pair.second.dispatcher
     await gatekeeper.submit(contract_on(gatekeeper.repository))

@@ -48,7 +48,7 @@ async def test_a_refused_patch_with_a_secret_is_withheld(gate: RealGate) -> None
         await screened(gate, failed).get_artifact(result.git.patch)
 
 
-async def test_a_patch_that_was_applied_may_show_the_leaked_value_that_it_removes(gate: RealGate) -> None:
+async def test_an_applied_patch_may_show_the_leak_it_removes(gate: RealGate) -> None:
     lines = f"-key = '{planted.GITHUB}'\n+key = load()\n".encode()
     result = await gate.worked(b"--- a/src/app.py\n+++ b/src/app.py\n@@ -1 +1 @@\n" + lines)
     passed = replace(gate.run, tasks={SHARD: replace(gate.task(), status="SUCCESS", result=result, tree="1" * 40)})

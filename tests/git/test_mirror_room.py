@@ -99,9 +99,7 @@ async def test_unused_mirrors_make_room_for_a_fetch(tmp_path: Path, make_reposit
     assert not path.exists()
 
 
-async def test_a_repository_that_is_larger_than_its_room_is_refused_and_leaves_nothing(
-    tmp_path: Path, make_repository: MakeRepository
-) -> None:
+async def test_an_oversized_repository_is_refused_and_leaves_nothing(tmp_path: Path, make_repository: MakeRepository) -> None:
     repository = make_repository()
     repository.commit({"large.bin": os.urandom(6 * MIB)})
     mirror = await Mirrors(tmp_path / "mirrors", most=4 * MIB).open(repository.url)

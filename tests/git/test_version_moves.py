@@ -70,7 +70,7 @@ def test_only_what_is_plainly_a_move_up_is_one(
     assert version_move(repository.git("diff", "--binary", "--no-renames")) == move
 
 
-def test_a_file_that_is_new_gone_or_of_another_mode_is_no_move(make_repository: MakeRepository) -> None:
+def test_a_new_deleted_or_mode_changed_file_is_no_move(make_repository: MakeRepository) -> None:
     repository = make_repository(files={"a.txt": b"a==1.0.0\n", "b.txt": b"b==1.0.0\n"})
     (repository.path / "a.txt").write_bytes(b"a==1.0.1\n")
     plain = repository.git("diff", "--binary", "--no-renames")

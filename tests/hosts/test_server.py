@@ -68,7 +68,7 @@ async def test_a_host_is_offered_no_tool_that_decides(access: HostAccess) -> Non
     assert schema["properties"]["paths"]["maxItems"] == 200
 
 
-async def test_a_host_that_may_only_look_is_offered_nothing_that_begins_or_ends(access: HostAccess) -> None:
+async def test_a_read_only_host_is_offered_no_changing_tool(access: HostAccess) -> None:
     looking = HostAccess(access.place, None, read_only=True)
     async with Client(make_server(looking)) as client:
         offered = {tool.name for tool in (await client.list_tools()).tools}

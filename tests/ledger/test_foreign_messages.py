@@ -162,7 +162,7 @@ async def test_only_one_of_two_identical_writers_believes_it_wrote(shelf: Shelf)
         await second.append(NOWHERE, shelf.transitions[0])
 
 
-async def test_an_answer_of_the_server_that_is_sent_into_the_ledger_harms_nothing(tmp_path: Path) -> None:
+async def test_a_server_answer_sent_into_the_ledger_is_harmless(tmp_path: Path) -> None:
     """The attack: a role asks JetStream something, and names a run's subject as the place for the answer."""
     async with await OpenServer.open(tmp_path / "nats") as server:
         await ensure_topology(server.url)

@@ -167,7 +167,7 @@ async def test_a_client_that_sends_slowly_is_let_go(provider: ScriptedProvider, 
     assert provider.requests == []
 
 
-async def test_a_flood_of_calls_waits_or_is_refused_and_the_gateway_lives_on(provider: ScriptedProvider) -> None:
+async def test_a_flood_of_calls_waits_or_is_refused(provider: ScriptedProvider) -> None:
     provider.scripts |= {"hang": [Hang()], "say": [Say("alive")]}
     limits = GatewayLimits(calls=4, waiting=6, connections=40, attempts=1)
     gateway = make_gateway(provider, "hang", limits=limits)

@@ -227,7 +227,7 @@ def printed(api: Api, text: str) -> bytes:
         "wrote /tmp/tmpabcdefg{number}/x",
     ],
 )
-def test_what_a_command_measures_is_not_compared_in_what_a_tool_gives_back(line: str) -> None:
+def test_measurements_in_tool_results_are_not_compared(line: str) -> None:
     for api in APIS:
         assert printed(api, line.format(number=1)) == printed(api, line.format(number=2))
         assert printed(api, line.format(number=1)) != printed(api, line.format(number=1) + "!")

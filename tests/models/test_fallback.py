@@ -69,7 +69,7 @@ async def test_the_next_model_of_the_route_answers_when_the_first_does_not(provi
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
-async def test_an_error_of_the_clients_own_is_passed_on_and_not_tried_again(provider: ScriptedProvider, status: int) -> None:
+async def test_a_client_error_is_passed_on_and_not_retried(provider: ScriptedProvider, status: int) -> None:
     provider.scripts |= {"first": [Fail(status, b'{"error": {"message": "too many images"}}')], "second": [Say("no")]}
     got = await ask(two_providers(provider), *request_of("messages", model="main"))
     assert got.status == status

@@ -58,7 +58,7 @@ async def test_counting_tokens_costs_no_turn(provider: ScriptedProvider, api: Ap
     assert gateway.records.calls[0].whole
 
 
-async def test_the_models_that_may_be_asked_for_are_listed_without_asking_a_provider(provider: ScriptedProvider) -> None:
+async def test_permitted_models_are_listed_without_asking_a_provider(provider: ScriptedProvider) -> None:
     gateway = make_gateway(provider)
     async with gateway.client() as client, client.get("/v1/models") as reply:
         names = [each["id"] for each in (await reply.json())["data"]]

@@ -25,7 +25,7 @@ def test_it_can_be_loaded_beside_the_bus_all_the_same() -> None:
 
 
 @pytest.mark.long
-def test_a_role_that_asks_one_api_does_not_load_the_client_of_another() -> None:
+def test_a_role_loads_only_the_client_of_its_api() -> None:
     code = (
         "import sys, httpx2\n"
         "from gatewright.structured import layer\n"

@@ -76,7 +76,7 @@ async def test_a_call_without_any_reply_has_an_unknown_use(provider: ScriptedPro
     assert meter.usage == Usage(tokens=0, cost_usd=0, iterations=1, delivery="1", incomplete=True)
 
 
-async def test_a_reply_that_breaks_off_and_comes_whole_later_is_a_lower_bound(provider: ScriptedProvider) -> None:
+async def test_a_reply_interrupted_and_later_completed_is_a_lower_bound(provider: ScriptedProvider) -> None:
     provider.scripts["say"] = lambda _: Raw((b'{"a": ',), close=True) if len(provider.requests) == 1 else Say("whole")
     gateway = make_gateway(provider)
     got = await ask(gateway, *request_of("responses"))

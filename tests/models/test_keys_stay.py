@@ -194,7 +194,7 @@ async def test_a_proxy_of_the_environment_is_not_used(provider: ScriptedProvider
     assert got.status == 200
 
 
-def test_a_key_that_was_written_into_the_policy_by_mistake_is_not_quoted(provider: ScriptedProvider, tmp_path: Path) -> None:
+def test_a_key_in_the_policy_by_mistake_is_not_quoted(provider: ScriptedProvider, tmp_path: Path) -> None:
     policy = provider.policy("say")
     policy["providers"][0]["key"] = KEY
     (tmp_path / "models.json").write_text(json.dumps(policy))

@@ -25,7 +25,7 @@ PRICES = {"input": 1.0, "output": 10.0}
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("limit", [Budget(tokens=20_000), Budget(cost_usd=0.2)], ids=["tokens", "money"])
-async def test_a_reply_without_an_end_is_cut_within_five_percent_of_the_limit(
+async def test_an_endless_reply_is_cut_near_the_limit(
     provider: ScriptedProvider, api: Api, limit: Budget, capsys: pytest.CaptureFixture[str]
 ) -> None:
     provider.scripts["say"] = [Endless()]
@@ -84,7 +84,7 @@ async def test_an_agent_that_calls_again_and_again_is_stopped_within_five_percen
         gateway.check()
 
 
-async def test_after_the_budget_every_call_is_refused_in_the_form_of_its_api(provider: ScriptedProvider) -> None:
+async def test_after_the_budget_calls_are_refused_in_their_apis_form(provider: ScriptedProvider) -> None:
     provider.scripts["say"] = [Say("much", usage=(100, 0, 100))]
     gateway = make_gateway(provider, budget=Budget(tokens=150))
     await ask(gateway, *request_of("responses"))
@@ -161,7 +161,7 @@ async def test_money_without_a_price_is_refused_before_anything_runs(provider: S
     assert policy.grant("worker", budget=Budget(tokens=1)).default == "scripted"
 
 
-async def test_a_call_whose_price_is_not_known_has_no_cost_in_its_record(provider: ScriptedProvider) -> None:
+async def test_a_call_without_a_known_price_has_no_cost(provider: ScriptedProvider) -> None:
     provider.scripts["say"] = [Say("for what?")]
     gateway = make_gateway(provider)
     await ask(gateway, *request_of("responses"))

@@ -56,7 +56,7 @@ def test_help_is_one_phrase_of_at_most_twelve_words(each: Row) -> None:
     assert not {"nobody", "someone", "somebody", "whoever", "said", "told"} & set(each.help.lower().split())
 
 
-def test_no_two_rows_have_a_flag_a_field_or_a_name_in_common() -> None:
+def test_no_two_rows_share_a_flag_field_or_name() -> None:
     flags = Counter(flag for each in order_rows() for whole in each.flags for flag in whole.split("/"))
     pointers = Counter(each.pointer for each in order_rows() if each.pointer)
     keys = Counter(each.key or each.pointer for each in order_rows() if each.form or each.tool)

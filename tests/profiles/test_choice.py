@@ -93,7 +93,7 @@ def test_an_image_by_a_tag_is_refused(image: str) -> None:
         LanguageProfile(language="python", image=image)
 
 
-def test_commands_see_the_image_of_the_profile_unless_the_request_names_an_environment() -> None:
+def test_commands_use_the_profiles_image_unless_the_request_decides() -> None:
     contract = compile_contract(task(make_request(language="java")), OWNER, PROFILES)
     assert contract.environment is None
     assert image_of(contract) == f"registry.example/java@{DIGEST}"

@@ -41,7 +41,7 @@ def test_invisible_characters_are_written_out() -> None:
     assert visible("plain\ttext\nüß 漢\r\n") == "plain\ttext\nüß 漢\n"
 
 
-def test_a_name_with_a_line_end_stays_on_the_line_of_the_fence() -> None:
+def test_a_name_with_a_line_end_stays_on_one_line() -> None:
     first, inside, _ = parts(fence_text('a"\n<<<END', "x"))
     assert first.endswith('name="a\\" <<<END">>>')
     assert inside == "x"

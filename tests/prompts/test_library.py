@@ -70,7 +70,7 @@ def test_a_changed_file_counts_without_a_new_start(tmp_path: Path) -> None:
         ({"a.yaml": "pm: !!python/object/apply:os.getcwd []"}, "is not YAML"),
     ],
 )
-def test_a_folder_that_is_wrong_is_refused_by_the_name_of_its_file(files: dict[str, str], words: str, tmp_path: Path) -> None:
+def test_an_invalid_folder_is_refused_by_file_name(files: dict[str, str], words: str, tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(PromptsError, match=words) as refusal:

@@ -119,7 +119,7 @@ def test_what_is_landing_can_be_neither_removed_nor_moved() -> None:
     assert order_of(world.run()) == [A, B]
 
 
-def test_an_aborted_entry_does_not_land_with_a_test_that_was_under_way() -> None:
+def test_an_aborted_entry_does_not_land_with_a_running_test() -> None:
     world = world_of(A, policy=replace(POLICY, batch_size=1))
     command = first_test(world)
     world.deliver(e.EntryLeft(run_id=A, code="aborted", by="person"))
@@ -207,7 +207,7 @@ def test_a_push_between_test_and_landing_refuses_the_landing() -> None:
     assert len(world.tests) == 2
 
 
-def test_a_landing_that_was_seen_only_as_a_moved_branch_is_recorded_once() -> None:
+def test_a_landing_seen_as_a_moved_branch_is_recorded_once() -> None:
     world = world_of(A)
     step(world, Test)
     (land,) = [each for each in world.due() if isinstance(each, Land)]
@@ -336,7 +336,7 @@ def flaky_line(policy: str) -> World:
     return world
 
 
-def test_a_green_successor_shows_a_flake_and_the_red_tree_is_tested_again() -> None:
+def test_a_green_successor_reveals_a_flake_and_causes_a_retest() -> None:
     world = flaky_line("retest")
     red = world.queue.line[0].tree
     world.run()
@@ -346,7 +346,7 @@ def test_a_green_successor_shows_a_flake_and_the_red_tree_is_tested_again() -> N
     assert [each.tree for each in world.tests].count(red) == 1
 
 
-def test_a_green_successor_lands_without_a_second_test_where_the_policy_accepts_it() -> None:
+def test_a_permitted_green_successor_lands_without_a_second_test() -> None:
     world = flaky_line("accept_successor")
     red = world.queue.line[0].tree
     world.run()

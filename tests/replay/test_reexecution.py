@@ -20,7 +20,7 @@ from tests.evidence.tampering import put, remake_manifest
 WHEN = "2026-01-02T03:04:05Z"
 
 
-def test_the_order_is_the_run_s_own_on_its_commit_and_lands_nowhere(
+def test_the_repeated_order_uses_its_own_commit_and_lands_nowhere(
     sealed_bundles: dict[str, Path], private_key: keys.PrivateKey
 ) -> None:
     run, order = read_order(sealed_bundles["success"], [private_key.public], "elsewhere")

@@ -72,7 +72,7 @@ def test_landed_run_shows_no_refusal(seal: SealRun, make_page: MakePage) -> None
     assert "Nothing landed" not in words(make_page(seal(make_success())))
 
 
-def test_rules_that_were_not_evaluated_are_drawn_neither_as_kept_nor_as_broken(seal: SealRun, make_page: MakePage) -> None:
+def test_unevaluated_rules_are_drawn_neither_kept_nor_broken(seal: SealRun, make_page: MakePage) -> None:
     page = make_page(seal(make_failed()))
     assert "7 not evaluated" in words(page)
     done = page.decode().partition('<section id="done">')[2].partition("</section>")[0]
@@ -93,7 +93,7 @@ def make_wide(count: int, lines: int = 3) -> RecordedRun:
 
 
 @pytest.mark.long
-def test_five_thousand_files_are_summed_by_folder_on_a_page_of_bounded_size(seal: SealRun, make_page: MakePage) -> None:
+def test_five_thousand_files_are_grouped_on_a_bounded_page(seal: SealRun, make_page: MakePage) -> None:
     page = make_page(seal(make_wide(5_000)))
     told = words(page, "change")
     assert "5,000 files" in told

@@ -175,7 +175,7 @@ async def test_storing_again_is_recorded_once_a_day(installation: Installation) 
     assert await installation.bus.get_artifact(uri) == LARGE
 
 
-async def test_what_is_stored_at_the_very_moment_that_it_goes_is_put_back(
+async def test_an_artifact_stored_during_its_deletion_is_restored(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = await installation.bus.put_artifact(b"shared")
@@ -309,7 +309,7 @@ async def test_a_round_makes_room_on_a_server_that_has_none(tmp_path: Path) -> N
         await server.stop()
 
 
-async def test_the_reports_of_a_merge_queue_stay_until_no_run_waits_in_it(installation: Installation) -> None:
+async def test_reports_of_a_merge_queue_stay_while_runs_wait(installation: Installation) -> None:
     report = await installation.bus.put_artifact(b"a report")
     await append_step(installation, 1, "entry_enqueued", {"entry": {"run_id": "run-1"}})
     await append_step(installation, 2, "test_part_reported", {"number": 1, "part": 0, "report": report})

@@ -54,7 +54,7 @@ async def test_letters_of_sealed_runs_go_when_they_are_old_enough(installation: 
     assert await left(installation) == [2, 3]
 
 
-async def test_decisions_go_with_their_letters_so_that_what_is_open_is_counted_right(installation: Installation) -> None:
+async def test_decisions_expire_with_their_letters(installation: Installation) -> None:
     for number in (1, 2, 3):
         await put_aside(installation, number, "no run")
     operator = await JetStreamBus.connect(replace(installation.address, seed=installation.seed("operator")), name="operator")

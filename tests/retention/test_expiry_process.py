@@ -66,7 +66,7 @@ async def test_a_round_that_leaves_something_is_not_shown_as_done() -> None:
     assert rounds.shown()['gatewright_expiry_last_round_seconds{rounds="bus"}'] == 0
 
 
-async def test_what_it_was_not_given_ends_it_at_once_and_later_does_not() -> None:
+async def test_an_error_ends_the_process_in_the_first_round_only() -> None:
     missing = ConfigurationError("gatekeeper.nk is not there", code="identity_missing")
     with pytest.raises(ConfigurationError):
         await Rounds([missing, GOOD]).process.run("127.0.0.1", OFF)

@@ -134,7 +134,7 @@ def test_a_server_that_refuses_is_reported_and_nothing_is_lost(
     assert served.left() == before
 
 
-def test_of_several_repositories_one_that_is_not_there_keeps_none_of_the_others(
+def test_a_missing_repository_does_not_stop_the_others(
     house: House,
     served: Served,
     gatewright: Command,  # noqa: F811
@@ -169,7 +169,7 @@ def test_no_process_has_branch_deletion_and_bus_rights(
     [((), signal.SIGINT, (1, "interrupted")), (("--every", "1"), signal.SIGTERM, (0, "git_cancelled"))],
     ids=["a person's", "a process that stays"],
 )
-def test_a_round_that_is_ended_while_a_server_is_silent_leaves_nothing_behind(
+def test_a_round_stopped_during_server_silence_leaves_nothing_behind(
     house: House, served: Served, more: tuple[str, ...], number: signal.Signals, ends: tuple[int, str]
 ) -> None:
     asked, gone = threading.Event(), threading.Event()

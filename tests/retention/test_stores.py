@@ -81,7 +81,7 @@ def test_what_was_put_before_the_bucket_kept_versions_goes_with_its_bytes(old: O
     assert not old.server.objects[old.archive(run_id)]
 
 
-def test_a_pruned_bundle_is_not_sealed_again_by_a_gatekeeper_that_starts_late(old: OldStore, house: House) -> None:
+def test_a_late_gatekeeper_does_not_seal_a_pruned_bundle_again(old: OldStore, house: House) -> None:
     """It crashed before the ledger knew of the seal."""
     gone = old.put(house, 1)
     key = old.archive(gone)
@@ -185,9 +185,7 @@ def test_a_tombstone_of_a_stranger_lets_nothing_be_removed(old: OldStore, house:
 
 
 @pytest.mark.parametrize(("folder", "why"), [("runs/", "holds no bundle"), ("tombstones/", "bundle_changed")])
-def test_an_object_that_goes_while_it_is_listed_is_not_reported_as_altered(
-    old: OldStore, house: House, folder: str, why: str
-) -> None:
+def test_an_object_deleted_during_listing_is_not_reported_altered(old: OldStore, house: House, folder: str, why: str) -> None:
     run_id = old.put(house, 1)
     name = pointer_name(run_id) if folder == "runs/" else tombstone_name(run_id)
     if folder == "tombstones/":

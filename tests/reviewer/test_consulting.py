@@ -169,9 +169,7 @@ async def test_a_model_that_cannot_be_asked_is_no_review(fixture: HandlerFixture
 
 
 @pytest.mark.long
-async def test_a_change_that_no_model_could_be_shown_whole_is_not_let_pass(
-    fixture: HandlerFixture, provider: ScriptedProvider
-) -> None:
+async def test_a_change_too_large_for_every_model_does_not_pass(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
     large = b"".join(b"value_%d = %d\n" % (n, n) for n in range(25_000))
     report = await reviewed(fixture, provider, PASS, {"src/a.py": large})
     assert isinstance(report, ReviewReport)

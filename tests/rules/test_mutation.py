@@ -57,7 +57,7 @@ def codes(*found: MutationSample | None, bounds: MutationBounds = ASKED) -> list
     return [each.code for each in broken(*found, bounds=bounds)]
 
 
-def test_too_few_mutants_that_are_noticed_break_the_policy_that_asks_for_more() -> None:
+def test_too_few_killed_mutants_break_a_stricter_policy() -> None:
     (found,) = broken(sample("killed", "survived", "timed_out", "survived"))
     assert found == Broken(
         "tests_too_weak",
@@ -90,12 +90,12 @@ def test_mutants_that_did_not_run_count_neither_way() -> None:
         sample("invalid", out_of_time=True),
     ],
 )
-def test_mutants_that_were_not_tried_prove_nothing_where_a_share_is_asked_for(found: MutationSample) -> None:
+def test_untried_mutants_prove_nothing_where_a_share_is_required(found: MutationSample) -> None:
     assert codes(found) == ["tests_too_weak"]
     assert codes(found, bounds=BOUNDS) == []
 
 
-def test_a_sample_that_is_missing_is_refused_where_a_share_is_asked_for() -> None:
+def test_a_missing_sample_is_refused_where_a_share_is_required() -> None:
     assert codes(None) == ["tests_too_weak"]
     assert codes(None, bounds=BOUNDS) == []
 

@@ -152,7 +152,7 @@ def test_a_rule_about_risk_asks_where_the_risk_is_unknown() -> None:
     assert [each.rule.name for each in matching_rules(run, "candidate")] == ["risk", "doubts"]
 
 
-def test_it_is_due_once_for_a_tree_and_only_when_all_has_passed() -> None:
+def test_routing_is_due_once_per_tree_after_all_passed() -> None:
     run = make_tested()
     assert is_due(run)
     assert not is_due(replace(run, tests_passed=False))

@@ -60,7 +60,7 @@ async def test_variables_of_the_image_hold_but_for_what_is_fixed(run: Run, tmp_p
     assert done.stdout == b"/opt/tool/bin:/bin /opt/tool UTC\n"
 
 
-async def test_a_link_of_the_image_does_not_lead_to_files_of_the_host(run: Run, image: ImageRoot, tmp_path: Path) -> None:
+async def test_a_link_of_the_image_never_reaches_host_files(run: Run, image: ImageRoot, tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key").write_text("secret")
     (image.files / "opt").symlink_to(tmp_path / "secret")

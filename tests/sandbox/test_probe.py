@@ -40,9 +40,7 @@ async def test_probe_runs_a_command_and_reports_facts() -> None:
     assert int(report.facts["version"].split(".")[1]) >= 8
 
 
-async def test_probe_makes_no_file_on_the_host_that_a_kill_could_leave_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_probe_leaves_no_host_file_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "no-such-folder"))
     report = await make_sandbox("bubblewrap").probe()
     assert (report.available, report.cause) == (True, "")

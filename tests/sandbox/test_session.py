@@ -88,7 +88,7 @@ async def test_the_door_inside_is_a_socket_of_ours(talk: Talk, python: Path) -> 
             assert await session.read() == b"come in\n"
 
 
-async def test_nothing_on_the_host_can_be_reached_at_the_number_of_the_door(talk: Talk) -> None:
+async def test_nothing_on_the_host_is_reachable_at_the_gateway_port(talk: Talk) -> None:
     async with talk.start("cat"):
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", DOOR_PORT)

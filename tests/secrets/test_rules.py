@@ -30,7 +30,7 @@ PIECES = [
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 @given(data=st.data())
-def test_whatever_a_rule_matches_has_one_of_its_anchors_and_is_looked_at(rule: SecretRule, data: st.DataObject) -> None:
+def test_every_rule_match_has_an_anchor_and_is_examined(rule: SecretRule, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(rule.pattern))
     for found in rule.pattern.finditer(text):
         assert any(anchor in found[0] for anchor in rule.anchors)

@@ -71,7 +71,7 @@ async def test_process_killed_in_the_middle_of_a_task_loses_nothing(
 
 
 @pytest.mark.long
-async def test_sigterm_gives_a_long_task_back_and_another_process_takes_it_at_once(
+async def test_sigterm_returns_a_long_task_to_another_process_immediately(
     server: OpenServer, gatekeeper: Gatekeeper, start_role: StartRole
 ) -> None:
     first = await start_role({"nats_url": server.url, "drain_seconds": "0.1"})

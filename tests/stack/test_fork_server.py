@@ -108,7 +108,7 @@ async def test_killed_process_is_reported_with_its_signal(tmp_path: Path) -> Non
     await fork_server.close()
 
 
-async def test_dead_fork_server_forks_nothing_and_its_children_are_known_to_be_dead(tmp_path: Path) -> None:
+async def test_a_dead_fork_server_forks_nothing_and_its_children_died(tmp_path: Path) -> None:
     environment = make_package(tmp_path, SLEEPER)
     fork_server = await ForkServer.open(["roles.worker"], environment, tmp_path / "logs" / "fork-server.log")
     forked = await fork_server.fork(make_plan(tmp_path, environment))

@@ -29,7 +29,7 @@ ALONE = {
 }
 
 
-async def test_a_role_loads_nothing_after_its_fork_that_the_others_need_as_well(tmp_path: Path) -> None:
+async def test_a_role_loads_no_shared_module_after_its_fork(tmp_path: Path) -> None:
     for role in START_ORDER:
         folder = tmp_path / "python" / PACKAGE / role
         folder.mkdir(parents=True)

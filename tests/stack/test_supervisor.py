@@ -62,7 +62,7 @@ async def test_role_that_is_killed_comes_back_at_once_and_is_counted(make_stack:
     assert announced.members == supervisor.members
 
 
-async def test_role_that_keeps_dying_breaks_the_stack_with_the_end_of_its_log(make_stack: MakeStack) -> None:
+async def test_a_dying_role_breaks_the_stack_with_its_log(make_stack: MakeStack) -> None:
     supervisor = make_stack(DYING, policy=RestartPolicy(patience=3, pause=0.01))
     await supervisor.start()
     with pytest.raises(UnavailableError) as broken:
@@ -180,7 +180,7 @@ async def test_a_stack_reports_role_failures_without_waiting_for_roles(
     assert supervisor.members == ()
 
 
-async def test_a_stack_that_was_begun_is_stopped_before_all_of_it_is_there(make_stack: MakeStack) -> None:
+async def test_an_incomplete_stack_can_be_stopped(make_stack: MakeStack) -> None:
     supervisor = make_stack(LISTENER)
     await supervisor.begin()
     fork_server = next(member.pid for member in supervisor.members if member.name == "fork-server")

@@ -59,9 +59,7 @@ async def test_a_question_is_answered_counted_and_recorded(
     assert KEY not in str(kept)
 
 
-async def test_the_model_is_shown_its_own_answer_and_what_is_wrong_with_it(
-    provider: ScriptedProvider, make_models: MakeModels
-) -> None:
+async def test_the_model_sees_its_own_answer_and_its_faults(provider: ScriptedProvider, make_models: MakeModels) -> None:
     provider.scripts["plan"] = [Say(answer(shards=[])), Say(answer())]
     async with make_models("plan").session(None, context(), "run-1", "run-1.plan") as session:
         await Asking(QUESTION).ask(session)

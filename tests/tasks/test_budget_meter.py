@@ -208,7 +208,7 @@ async def test_tidying_up_has_an_end() -> None:
         await asyncio.wait_for(meter.within(slow()), 5)
 
 
-def test_bytes_that_may_be_sent_are_reported_by_steps_and_end_nothing_here() -> None:
+def test_sent_bytes_are_reported_by_steps_without_ending_the_task() -> None:
     meter = BudgetMeter(most_sent=1000, delivery="3.1")
     meter.spend(sent_bytes=49)
     assert not meter.report_due.is_set()

@@ -110,7 +110,7 @@ async def test_a_yes_to_something_else_is_not_believed(keeper: Keeper, change: s
     assert await keeper.questions(seconds=0.3).ask("codex", "make test") == Leave(allow=False, by="silence")
 
 
-async def test_a_gatekeeper_that_is_not_heard_refuses_and_no_further_question_is_put(keeper: Keeper) -> None:
+async def test_an_unreachable_gatekeeper_refuses_and_ends_further_questions(keeper: Keeper) -> None:
     keeper.answers = [b"[1]"]
     questions = keeper.questions(lost=0.0)
     assert await questions.ask("codex", "one") == Leave(allow=False, by="silence")

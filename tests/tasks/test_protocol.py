@@ -129,7 +129,7 @@ def test_answer_of_another_roles_kind_does_not_leave() -> None:
             make_answer("worker", make_task(contract), document)
 
 
-def test_contract_of_the_pm_must_belong_to_the_run_it_was_asked_for() -> None:
+def test_the_contract_of_the_pm_must_match_its_run() -> None:
     task = read_task("pm", make_message(make_request_task()))
     make_answer("pm", task, make_contract("run-0123456789"))
     with pytest.raises(MalformedError, match="not about this task"):

@@ -124,7 +124,7 @@ async def test_message_that_is_no_task_ends_its_run_and_is_put_aside(role: RoleA
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"[" * 100_000, b"null", b'{"task_id": 7}'])
-async def test_message_that_names_no_run_is_put_aside_and_the_queue_goes_on(role: RoleAtWork, data: bytes) -> None:
+async def test_a_message_without_a_run_becomes_a_dead_letter(role: RoleAtWork, data: bytes) -> None:
     async with role.working(Handler()):
         await role.give_bytes(data)
         await role.give(make_contract())
@@ -201,7 +201,7 @@ async def test_answer_about_another_task_ends_the_task(role: RoleAtWork) -> None
     assert (error.code, error.run_id) == ("answer_not_valid", RUN)
 
 
-async def test_letter_that_is_too_large_for_its_headers_is_kept_as_an_artifact(role: RoleAtWork) -> None:
+async def test_an_oversized_dead_letter_is_kept_as_an_artifact(role: RoleAtWork) -> None:
     data = b"x" * (MAX_MESSAGE_BYTES - 10)
     message = Message("gw.task.worker.default.normal", data, {"Gw-Schema": "no schema\r\n"}, 7)
     for _ in range(2):

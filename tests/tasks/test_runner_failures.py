@@ -299,7 +299,7 @@ async def test_answer_is_published_once_the_bus_is_back(role: RoleAtWork) -> Non
     assert len(handler.seen) == 1
 
 
-async def test_bus_that_takes_no_answer_ends_the_process_and_the_task_comes_back(role: RoleAtWork) -> None:
+async def test_an_unanswered_bus_ends_the_process_and_returns_the_task(role: RoleAtWork) -> None:
     bus = BrokenBus(role.server)
     bus.faults = 100
     await role.give(make_contract())

@@ -52,7 +52,7 @@ async def test_an_unknown_field_of_the_same_version_is_refused_at_once(role: Rol
     assert letter.data == of_the_next_version()
 
 
-async def test_an_answer_names_the_version_of_who_answers_and_not_of_who_asked(role: RoleAtWork) -> None:
+async def test_an_answer_names_its_senders_version(role: RoleAtWork) -> None:
     async with role.working(Handler()):
         await role.give(make_contract(), **NEXT)
         await role.result()

@@ -56,7 +56,7 @@ async def test_signs_go_out_all_the_while() -> None:
     assert len(delivery.signs) >= 5
 
 
-async def test_no_sign_goes_out_for_work_that_makes_no_progress_within_its_time() -> None:
+async def test_stalled_work_sends_no_progress_signal() -> None:
     delivery, begun = Delivery(), time.monotonic()
     watch = watching(delivery, limit=5 * BEAT)
     await watch.watch(finish_in(60))

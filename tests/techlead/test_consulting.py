@@ -61,9 +61,7 @@ async def handled(
     return codec.decode(codec.encode(answer), type(answer))
 
 
-async def test_a_split_of_the_model_is_a_plan_that_the_gate_lets_pass(
-    fixture: HandlerFixture, provider: ScriptedProvider
-) -> None:
+async def test_a_models_split_becomes_a_plan_the_gate_accepts(fixture: HandlerFixture, provider: ScriptedProvider) -> None:
     provider.scripts["plan"] = answering(SPLIT)
     task = planning(fixture)
     plan = await handled(fixture, provider, task)

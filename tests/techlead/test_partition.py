@@ -58,7 +58,7 @@ def test_paths_without_a_file_go_along_with_the_smallest_group() -> None:
     assert paths(partition([], ["new", "newer"], 4)) == [("new", "newer")]
 
 
-def test_manifests_lock_files_and_migrations_are_a_group_of_their_own_and_last() -> None:
+def test_manifests_lock_files_and_migrations_form_the_last_group() -> None:
     files = [*tree(src=8, app__migrations=3), b"pyproject.toml", b"requirements-dev.txt"]
     groups = partition(files, ["src", "app/migrations", "pyproject.toml", "requirements-dev.txt"], 3)
     assert groups[-1] == Group(("app/migrations", "pyproject.toml", "requirements-dev.txt"), 5, terminal=True)

@@ -114,7 +114,7 @@ def test_counts_and_durations_arrive() -> None:
     assert value("gatewright_dead_letters_open") == 2
 
 
-def test_a_queue_is_shown_and_is_gone_when_it_cannot_be_looked_at() -> None:
+def test_a_queue_is_shown_only_while_it_can_be_read() -> None:
     metrics = make_used_metrics()
     labels = {"queue": "worker", "pool": "default", "class": "high"}
 

@@ -62,7 +62,7 @@ async def test_a_weakened_test_fails_in_its_baseline_version(suite: Suite) -> No
 
 
 @pytest.mark.long
-async def test_tests_that_were_deleted_come_back_and_those_that_were_added_are_away(suite: Suite) -> None:
+async def test_deleted_tests_return_and_added_ones_are_absent(suite: Suite) -> None:
     found = await on_candidate(suite, {"tests/test_a.py": None, "tests/test_c.py": TESTS, "pricing.py": SOURCE + b"# said\n"})
     assert found.paths == ("tests/test_a.py", "tests/test_c.py")
     assert baseline_tests_in_words(found) == "the baseline's tests on this change: 3 passed"
@@ -93,7 +93,7 @@ async def test_settings_that_choose_less_are_as_the_baseline_has_them(suite: Sui
 
 
 @pytest.mark.long
-async def test_what_the_command_names_as_its_settings_is_as_the_baseline_has_it(tmp_path: Path) -> None:
+async def test_settings_named_in_the_command_come_from_the_baseline(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {**FILES, "checks.ini": b"[pytest]\naddopts = -ra\n"})
     changes = {"pricing.py": BROKEN, "checks.ini": b"[pytest]\naddopts = -k other\n"}
     found = await on_candidate(suite, changes, f"{PYTEST} -c checks.ini --rootdir .")

@@ -34,7 +34,7 @@ async def test_a_change_that_breaks_passing_tests_reports_no_earlier_failure(tmp
     assert "before the change" not in in_words(proof)
 
 
-async def test_a_command_of_no_framework_is_run_on_the_baseline_as_it_is(tmp_path: Path) -> None:
+async def test_a_command_without_a_framework_runs_on_the_baseline(tmp_path: Path) -> None:
     report = await Suite(tmp_path, FILES).tested(BROKEN, "python check.py")
     assert proof_of(report).exit_before == 3
     assert in_words(proof_of(report)).endswith("it failed before the change too (it ended with 3)")

@@ -75,7 +75,7 @@ async def test_the_standard_library_is_known_without_an_environment() -> None:
     assert await hidden(None, "argparse.py", "test.py") == ["argparse.py"]
 
 
-async def test_a_module_in_the_place_of_what_the_tests_check_with_is_refused(tmp_path: Path) -> None:
+async def test_a_module_that_replaces_a_checking_tool_is_refused(tmp_path: Path) -> None:
     """It says yes to all, and no planted test asks for it; everything is counted, and nothing is lost."""
     tests = b"from iniconfig import IniConfig\nfrom pricing import price\n\n\ndef test_price():\n"
     tests += b"    assert IniConfig('x', data=f'[a]\\nb={price(2)}')['a']['b'] == '4'\n"

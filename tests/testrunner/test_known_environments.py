@@ -100,7 +100,7 @@ async def test_commands_begin_beside_the_look_at_a_known_environment(
     assert (len(used.seen), used.ended) == (1, [1])
 
 
-async def test_commands_wait_for_the_look_at_an_environment_that_no_task_has_seen(prefix: Path) -> None:
+async def test_commands_wait_for_the_inspection_of_a_new_environment(prefix: Path) -> None:
     used = Used()
     used.may_end.set()
     await KnownEnvironments(confined=True).during(prefix, used)
@@ -109,9 +109,7 @@ async def test_commands_wait_for_the_look_at_an_environment_that_no_task_has_see
     assert seen.snapshot == see_environment(prefix)
 
 
-async def test_commands_begin_again_in_an_environment_that_is_no_longer_what_was_known(
-    known: KnownEnvironments, look: HeldLook, prefix: Path
-) -> None:
+async def test_commands_restart_in_a_changed_environment(known: KnownEnvironments, look: HeldLook, prefix: Path) -> None:
     (prefix / "bin" / "tool").touch()
     used = Used()
     running = asyncio.create_task(known.during(prefix, used))
@@ -132,7 +130,7 @@ async def test_commands_begin_again_in_an_environment_that_is_no_longer_what_was
     assert used.ended == [2]  # the first ones were stopped
 
 
-async def test_failure_in_an_environment_that_was_not_there_any_more_is_not_believed(
+async def test_a_failure_in_a_vanished_environment_is_not_believed(
     known: KnownEnvironments, look: HeldLook, prefix: Path
 ) -> None:
     (prefix / "bin" / "tool").touch()
@@ -171,9 +169,7 @@ async def test_change_during_commands_is_refused_and_what_was_known_is_forgotten
     assert len(used.seen) == 1  # looked at first, as one that is not known
 
 
-async def test_known_environment_that_is_gone_is_an_error_and_stops_what_has_begun(
-    known: KnownEnvironments, look: HeldLook, prefix: Path
-) -> None:
+async def test_a_vanished_known_environment_is_an_error(known: KnownEnvironments, look: HeldLook, prefix: Path) -> None:
     used = Used()
     running = asyncio.create_task(known.during(prefix, used))
     await used.begun.wait()

@@ -131,7 +131,7 @@ SKIPS_ONE_MORE = RAN.replace(b"def test_b", b"@pytest.mark.skip\ndef test_b")
 
 
 @pytest.mark.long
-async def test_a_test_that_ran_on_the_baseline_and_is_skipped_now_is_lost(tmp_path: Path) -> None:
+async def test_a_baseline_test_that_is_now_skipped_is_lost(tmp_path: Path) -> None:
     suite = Suite(tmp_path, {"tests/test_a.py": RAN})
     report = await suite.tested({"tests/test_a.py": SKIPS_ONE_MORE})
     assert report.status == "PASS"

@@ -32,7 +32,7 @@ def test_every_run_has_a_crew_that_rests_after_its_end(name: str) -> None:
     assert not run.ended or "at_work" not in found.values()
 
 
-def test_the_crew_of_a_landed_run_has_passed_and_names_what_it_did() -> None:
+def test_the_crew_of_a_landed_run_names_its_work() -> None:
     recorded = make_success()
     found, run = lanes(recorded), recorded.run
     for name in ("Planner", "Builder", "Verifier", "Runtime QA", "Integrator"):

@@ -73,7 +73,7 @@ def test_a_view_names_the_branch_as_people_do() -> None:
     assert queue_view(QUEUE_ID, queue, {}).branch == "release/1"
 
 
-def test_a_position_is_landing_once_its_push_is_requested_and_its_runs_end() -> None:
+def test_a_position_lands_once_its_push_is_requested() -> None:
     world = three_positions()
     compose_all(world)
     test = next(each for each in world.due() if isinstance(each, Test))
@@ -96,7 +96,7 @@ def test_a_red_position_shows_that_its_tests_failed() -> None:
     assert view_of(world).endings == (MergeEnding(run_id="run-0001", outcome="tests_failed"),)
 
 
-def test_a_held_queue_names_the_reason_and_the_person_until_it_is_resumed() -> None:
+def test_a_held_queue_names_reason_and_person_until_resumed() -> None:
     world = three_positions()
     world.deliver(e.QueueHeld(reason="by_person", detail="release freeze", by="ana"))
     compose_all(world)

@@ -114,7 +114,7 @@ def test_a_name_full_of_shell_words_comes_back_as_one_word() -> None:
         ((runner("web/jest.config.js"),), ("--allow-tests", "web/jest.config.js")),
     ],
 )
-def test_options_are_offered_when_they_open_all_that_was_refused_and_only_then(
+def test_options_are_offered_only_if_they_allow_every_refusal(
     violations: tuple[tuple[str, str, str, str | None], ...], options: tuple[str, ...]
 ) -> None:
     view = refused(refusal(*violations))
@@ -204,7 +204,7 @@ def test_many_refused_paths_are_not_opened_by_their_folder() -> None:
     assert retry_options(refusal(*map(protected, [*paths, "tests/deep/40.py"]))) == ()
 
 
-def test_a_bundle_s_file_is_provided_where_commands_missed_it_and_else_never() -> None:
+def test_a_bundle_file_is_offered_only_where_commands_missed_it() -> None:
     for code, provided in (("tests_failed", ("--provide", "src/v.py")), ("tests_lost", ()), ("runner_patched", ())):
         report = refusal((code, "test_proof", "x", None))
         view = replace(refused(report), provide=("--provide", "src/v.py"), unprovided=("src/v.py",))

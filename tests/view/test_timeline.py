@@ -58,7 +58,7 @@ def test_task_that_never_ended_is_drawn_open() -> None:
     assert [span.ending for span in shard.spans] == ["open"]
 
 
-def test_what_is_open_goes_on_until_now_and_what_has_ended_does_not() -> None:
+def test_only_open_spans_continue_until_now() -> None:
     run, ended = RecordedRun(), make_success()
     run.accept()
     run.plan()

@@ -287,7 +287,7 @@ def test_an_entry_that_resumes_names_where_its_session_lies(fixture: HandlerFixt
         worker_with(fixture, tmp_path, [], rounds="resume")
 
 
-def test_a_version_of_the_protocol_that_is_none_here_is_refused_by_name(fixture: HandlerFixture, tmp_path: Path) -> None:
+def test_an_unknown_protocol_version_is_refused_by_name(fixture: HandlerFixture, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="program wants version 3 of its protocol; there is 1") as caught:
         worker_with(fixture, tmp_path, [], protocol_version=3)
     assert caught.value.reason == "protocol_version_unknown"

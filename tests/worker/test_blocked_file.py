@@ -49,7 +49,7 @@ def test_a_deleted_file_of_that_name_asks_nothing() -> None:
     ],
     ids=["link", "submodule", "folder", "empty"],
 )
-def test_what_is_no_plain_file_is_reported_and_not_part_of_the_change(change: FileChange, words: str) -> None:
+def test_an_irregular_file_is_reported_and_excluded_from_the_change(change: FileChange, words: str) -> None:
     source = FileChange(b"src/a.py", "100644", b"a = 1\n")
     kept, found = without_blocked((change, source))
     told = read_blocked(found, "task-1", NOW)

@@ -63,7 +63,7 @@ async def test_a_fork_server_that_cannot_start_is_left_out(home: Path) -> None:
         assert begun.take() is None
 
 
-def test_the_command_line_begins_it_before_it_imports_itself_and_not_for_help(home: Path) -> None:
+def test_the_fork_server_starts_before_imports_and_not_for_help(home: Path) -> None:
     text = (
         "import sys\nfrom gatewright.app.stack.fork_server import ForkServer\n"
         "from gatewright.errors import ConfigurationError\n"

@@ -138,7 +138,7 @@ def test_counting_starts_no_filter_hook_or_monitor_of_the_repository(make_reposi
     assert not proof.exists()
 
 
-def test_a_repository_without_a_commit_and_a_bare_one_have_nothing_to_count(tmp_path: Path) -> None:
+def test_an_empty_or_bare_repository_has_nothing_to_count(tmp_path: Path) -> None:
     for name, words in (("empty", ("init", "-q")), ("bare", ("init", "-q", "--bare"))):
         (tmp_path / name).mkdir()
         git(tmp_path / name, *words)

@@ -115,7 +115,7 @@ def test_cured_failure_is_not_the_reason_of_a_later_success() -> None:
     assert view_after(Script(retries=1, tests_fail_until=1)).failing_gate is None
 
 
-def test_gate_that_ordered_a_round_of_fixing_is_not_blamed_for_another_end() -> None:
+def test_a_gate_that_ordered_a_fix_is_not_blamed_later() -> None:
     view = view_after(Script(retries=1, tests_fail_until=1, landing_refused=True))
     assert view.failing_gate is not None
     assert view.failing_gate.gate == "landing"

@@ -13,7 +13,7 @@ async def roots_of(tree: Tree) -> tuple[tuple[str, ...], set[str]]:
     return found.folders, set(found.names)
 
 
-async def test_a_flat_layout_is_found_at_the_top_without_its_tests_and_tools() -> None:
+async def test_a_flat_layout_is_found_without_tests_and_tools() -> None:
     tree = tree_of(
         "pkg/__init__.py", "pkg/core.py", "single.py", "tests/test_core.py", "docs/conf.py", "noxfile.py", "setup.py"
     )
@@ -79,7 +79,7 @@ async def test_a_renamed_package_must_come_from_the_tree() -> None:
     assert (await import_roots(tree)).names == {"acme", "engine"}
 
 
-async def test_every_project_of_a_repository_is_found_the_one_at_the_top_first() -> None:
+async def test_every_project_is_found_and_the_top_one_first() -> None:
     tree = tree_of(
         *("app.py", "pyproject.toml"),
         *("packages/b/src/b/__init__.py", "packages/b/pyproject.toml"),

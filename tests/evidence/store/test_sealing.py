@@ -160,7 +160,7 @@ def test_sealed_bundles_are_locked_where_the_policy_requires_it(house: StoreHous
 
 
 @pytest.mark.parametrize("lack", ["locks", "keeps_locks"])
-def test_a_store_that_does_not_lock_what_it_is_asked_to_seals_nothing(house: StoreHouse, lack: str) -> None:
+def test_a_store_that_does_not_lock_seals_nothing(house: StoreHouse, lack: str) -> None:
     """Be it that it refuses, or that it says nothing."""
     house.days = 30
     setattr(house.server, lack, False)

@@ -176,7 +176,7 @@ def test_an_odd_delivery_id_or_event_is_malformed(part: str, value: str, kind: F
     refused(kind, headers | {name: value}, body, SECRET, "delivery_malformed")
 
 
-def test_gitlab_names_a_delivery_by_the_id_that_stays_when_it_repeats_it() -> None:
+def test_a_repeated_gitlab_delivery_keeps_its_id() -> None:
     headers, body = signed("gitlab", request_event("gitlab", PROJECT, 7), "stays")
     older = {name: value for name, value in headers.items() if name != "idempotency-key"}
     assert forge_of("gitlab").delivery(headers, body, SECRET).delivery_id == "stays"

@@ -39,6 +39,6 @@ def test_faults_without_end_are_not_repeated_without_end() -> None:
 
 
 @pytest.mark.parametrize("code", ["tests_failed", "path_out_of_scope", "unknown_code", None])
-def test_a_head_with_a_verdict_or_an_open_run_is_not_judged_again(code: str | None) -> None:
+def test_a_judged_or_open_head_is_not_judged_again(code: str | None) -> None:
     assert judged(run(1), run(2, code), after=1e7) == JudgedHeads(frozenset({HEAD}))
     assert judged(run(1, code), after=1e7) == JudgedHeads(frozenset({HEAD}))

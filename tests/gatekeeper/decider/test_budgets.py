@@ -119,7 +119,7 @@ def test_nothing_more_is_given_out_when_the_budget_is_spent() -> None:
     assert world.opened.tasks[f"{RUN_ID}.plan.w02"].status == "PENDING"
 
 
-def test_a_run_that_uses_its_last_token_for_the_change_is_still_judged() -> None:
+def test_a_run_that_spends_its_last_token_is_still_judged() -> None:
     world = BudgetedRun(Script(), budget=Budget(tokens=60, cost_usd=0.5))
     world.used[f"{RUN_ID}.plan.w01"] = make_usage(tokens=60, cost_usd=0.5)
     world.deliver_all()

@@ -166,7 +166,7 @@ async def test_a_publisher_of_twice_the_weight_is_given_two_tasks_for_one() -> N
     assert 19 <= heavy <= 21
 
 
-def test_a_task_that_needs_two_busy_places_is_not_passed_over_for_ever() -> None:
+def test_a_task_that_needs_two_busy_places_does_not_starve() -> None:
     """Its repository and its publisher are never free at the same moment, unless a place is kept."""
     shares = FairShares(bounds(repository=1, publisher=1))
     shares.ask(one := make_run(1, 1, "a", "x"), commands(one)[0])

@@ -169,9 +169,7 @@ async def land_once_and_again(repository: Repository, tmp_path: Path, again: byt
         return first.landed.commit, await gatekeeper.test()
 
 
-async def test_what_landed_after_the_backup_is_found_landed_and_does_not_land_twice(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_a_landing_after_the_backup_is_found_and_not_repeated(repository: Repository, tmp_path: Path) -> None:
     commit, run = await land_once_and_again(repository, tmp_path)
     assert (run.status, run.failure) == ("SUCCESS", None)
     assert run.landed is not None
@@ -179,9 +177,7 @@ async def test_what_landed_after_the_backup_is_found_landed_and_does_not_land_tw
     assert repository.git("rev-list", f"main..{BRANCH}").split() == [commit.encode()]
 
 
-async def test_another_change_than_the_one_that_landed_after_the_backup_does_not_land(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_another_change_than_the_landed_one_does_not_land(repository: Repository, tmp_path: Path) -> None:
     commit, run = await land_once_and_again(repository, tmp_path, again=b"changed otherwise\n")
     assert run.failure is not None
     assert (run.status, run.failure.code) == ("FAILED", "landed_before")
@@ -189,7 +185,7 @@ async def test_another_change_than_the_one_that_landed_after_the_backup_does_not
     assert repository.git("rev-parse", BRANCH).decode().strip() == commit
 
 
-async def test_a_commit_on_the_branch_that_is_no_runs_is_in_the_way(repository: Repository, tmp_path: Path) -> None:
+async def test_a_foreign_commit_on_the_branch_blocks_the_landing(repository: Repository, tmp_path: Path) -> None:
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         await up_to_the_tests(gatekeeper)
         other = repository.git("commit-tree", "main^{tree}", "-p", "main", "-m", "Gatewright-Run: run-another").decode().strip()

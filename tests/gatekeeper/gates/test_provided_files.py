@@ -46,7 +46,7 @@ async def test_a_generated_file_is_recorded_with_its_digest(gates: GateEngine, m
         (".env", "path_protected"),
     ],
 )
-async def test_a_provided_file_in_a_place_that_is_protected_or_unsafe_is_refused(
+async def test_a_provided_file_at_a_protected_path_is_refused(
     path: str, code: str, gates: GateEngine, make_repository: MakeRepository
 ) -> None:
     request = make_request(repository=Repository(url=make_repository().url), artifacts=(provide(path),))

@@ -84,7 +84,7 @@ async def test_forged_claims_are_ignored_and_reported_once_per_check(
     assert listening.log.getvalue().count(b"claims_refused") == 1
 
 
-async def test_a_flood_for_runs_that_are_over_or_never_were_is_remembered_nowhere(listening: Listening) -> None:
+async def test_claims_of_ended_or_unknown_runs_are_not_remembered(listening: Listening) -> None:
     tell(listening.silent, 1.0, ("run_finished", {"status": "ABORTED"}))
     for number in range(2_000):
         await listening.hear(codec.encode(make_claim(run_id=f"run-{number:010d}")))

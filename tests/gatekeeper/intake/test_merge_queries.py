@@ -40,7 +40,7 @@ async def test_a_publisher_sees_runs_of_others_only_as_a_count(asking: Asking) -
     assert b"run-0002" not in codec.encode(MergeQueues(queues=(view,)))
 
 
-async def test_a_publisher_without_a_run_in_a_queue_does_not_see_the_queue(asking: Asking) -> None:
+async def test_a_publisher_without_queued_runs_cannot_see_the_queue(asking: Asking) -> None:
     assert await asking.list_queues("idle") == ()
     assert await asking.list_queues("idle", queue_id=QUEUE_ID) == ()
 
@@ -79,7 +79,7 @@ async def test_a_held_queue_is_resumed_by_an_operator(asking: Asking) -> None:
     assert resumed.held is None
 
 
-async def test_a_run_is_taken_out_or_moved_in_the_queue_that_holds_it(asking: Asking) -> None:
+async def test_a_run_is_removed_or_moved_in_its_own_queue(asking: Asking) -> None:
     moved = await asking.act("move", run_id="run-0003", ahead_of="run-0001")
     assert isinstance(moved, MergeQueueView)
     assert [each.run_id for each in moved.entries] == ["run-0003", "run-0001", "run-0002"]

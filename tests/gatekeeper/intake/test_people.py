@@ -123,7 +123,7 @@ async def test_a_command_of_a_listed_class_needs_approval_before_work(
                 assert_verified(folder)
 
 
-async def test_a_broad_scope_that_is_refused_elsewhere_is_asked_about_before_any_work(opened: Opened, tmp_path: Path) -> None:
+async def test_a_broad_scope_needs_approval_before_any_work(opened: Opened, tmp_path: Path) -> None:
     paths = {"allowed_paths": ("src", "docs", "README.md", "requirements.txt")}
     async with opened() as inbox:
         assert (await inbox.gatekeeper.submit(inbox.contract(**paths))).failure is not None
@@ -253,7 +253,7 @@ async def test_what_a_rule_approves_by_itself_is_recorded_as_the_rules(opened: O
         assert verified.approved[0].startswith("the rule landing approved by itself")
 
 
-async def test_paths_that_are_given_up_while_waiting_are_taken_again_before_it_lands(opened: Opened, tmp_path: Path) -> None:
+async def test_paths_released_while_waiting_are_locked_again_before_landing(opened: Opened, tmp_path: Path) -> None:
     async with opened(LANDING | {"release_locks": True}) as inbox:
         run = await inbox.to_the_candidate()
         assert (run.state, run.locks) == ("AWAITING_APPROVAL", None)
@@ -290,7 +290,7 @@ async def test_another_gatekeeper_that_knows_only_the_ledger_takes_the_answer(pa
     assert_verified(tmp_path)
 
 
-async def test_a_landing_that_no_one_has_approved_is_refused_by_the_landing_gate(parked: Inbox) -> None:
+async def test_the_landing_gate_refuses_an_unapproved_landing(parked: Inbox) -> None:
     """The decider asks first; were it ever passed by, the gate still looks."""
     verdict = await parked.gatekeeper.orchestrator.gates.answer(LandingCheck(await parked.run()))
     assert verdict.report.code == "approval_missing"
@@ -348,7 +348,7 @@ def test_a_key_that_stands_with_two_people_is_refused_at_the_start(tmp_path: Pat
         load(folder)
 
 
-def test_the_digest_of_the_policies_changes_with_the_rules_and_with_the_roster(tmp_path: Path) -> None:
+def test_the_policy_digest_changes_with_rules_and_roster(tmp_path: Path) -> None:
     found = {delivered_policies().sha256, load(policies_with(tmp_path / "one", LANDING)).sha256}
     found.add(load(policies_with(tmp_path / "two", LANDING | {"risk": "high"})).sha256)
     folder = policies_with(tmp_path / "three", LANDING)

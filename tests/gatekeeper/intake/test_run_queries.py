@@ -87,9 +87,7 @@ async def kept_open(intake: IntakeFixture, number: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_the_events_of_a_run_come_in_order_and_end_with_its_sealing(
-    intake: IntakeFixture, request_for: RunRequest
-) -> None:
+async def test_run_events_come_in_order_and_end_with_sealing(intake: IntakeFixture, request_for: RunRequest) -> None:
     run_id = await begin(intake, request_for, "acme")
     first = await events(intake, run_id, "acme")
     assert isinstance(first, RunEvents)

@@ -227,7 +227,7 @@ async def test_an_answer_to_a_question_does_not_answer_a_task(asking: Asking) ->
     assert asking.gatekeeper.nothing_landed()
 
 
-async def test_answers_without_words_and_with_too_many_are_cut_to_what_they_are(asking: Asking) -> None:
+async def test_empty_and_oversized_answers_are_truncated(asking: Asking) -> None:
     await asking.to_the_review()
     empty, long = (await asking.ask(item(), item("Another?"))).asked
     places = tuple(Observation(path=f"{number}", note="n" * 4000) for number in range(50))
@@ -339,7 +339,7 @@ async def test_an_answer_needs_the_token_of_its_question(asking: Asking) -> None
     check_held(bus, run, reply, good)
 
 
-async def test_a_question_that_was_lost_with_its_gatekeeper_is_given_out_again_once(asking: Asking) -> None:
+async def test_a_question_lost_with_its_gatekeeper_is_repeated_once(asking: Asking) -> None:
     await asking.to_the_review()
     bus, first = asking.gatekeeper.bus, asking.gatekeeper.orchestrator
     position = await first.ledger.load(RUN)

@@ -46,7 +46,7 @@ def test_a_named_publisher_without_a_rule_stops_the_start(tmp_path: Path) -> Non
         load(policy_directory(), ("No Name",))
 
 
-def test_the_shipped_policy_lets_operators_alone_see_and_end_the_runs_of_others() -> None:
+def test_the_shipped_policy_shows_foreign_runs_to_operators_only() -> None:
     listed = {rule.name: (rule.may_see, rule.may_abort) for rule in load(policy_directory()).publishers.publishers}
     assert listed == {"operator": ("any", "any"), "default": ("own", "own")}
 

@@ -113,7 +113,7 @@ def test_a_complete_folder_that_lost_a_policy_is_refused(tmp_path: Path, lost: s
     assert (refused.value.reason, lost in refused.value.message) == ("policy_missing", True)
 
 
-def test_a_broken_file_of_the_folder_is_not_replaced_by_the_delivered_one(overlay: Path) -> None:
+def test_a_broken_overlay_file_is_never_silently_replaced(overlay: Path) -> None:
     (overlay / "models.json").symlink_to(overlay / "gone")
     with pytest.raises(ConfigurationError):
         load(overlay)

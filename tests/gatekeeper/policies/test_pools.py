@@ -66,7 +66,7 @@ def test_the_first_pool_of_the_file_that_has_all_needs_is_taken(role: PooledRole
     assert POOLS.choose(role, wanted) == pool
 
 
-def test_a_word_that_no_pool_offers_is_refused_and_the_pools_are_named() -> None:
+def test_an_unknown_pool_word_is_refused_with_the_pools_named() -> None:
     with pytest.raises(DeniedError) as refused:
         POOLS.choose("worker", needs("", "", "tpu"))
     assert refused.value.reason == "need_unknown"
@@ -80,7 +80,7 @@ def test_needs_that_no_pool_has_together_are_refused() -> None:
     assert "language python, agent codex, gpu" in refused.value.message
 
 
-def test_without_a_file_every_run_that_names_nothing_goes_to_the_pool_default() -> None:
+def test_without_a_file_unnamed_runs_use_the_default_pool() -> None:
     assert ONE_POOL.placement(needs("rust", "codex")) == {"worker": "default", "testrunner": "default"}
     with pytest.raises(DeniedError, match="no pool offers gpu"):
         ONE_POOL.choose("worker", needs("", "", "gpu"))

@@ -69,7 +69,7 @@ class _Asking:
         return Message(subject, answer, {"Gw-Schema": reply.schema})
 
 
-async def test_a_publisher_receives_the_bundle_of_its_run_in_parts_byte_for_byte(
+async def test_a_publisher_receives_its_bundle_exactly_in_parts(
     intake: IntakeFixture, request_for: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle_archives, "PART_BYTES", 10_000)

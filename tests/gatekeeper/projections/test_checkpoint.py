@@ -244,9 +244,7 @@ async def test_a_disk_that_takes_nothing_costs_the_next_start_some_time_alone(
     assert known(follower) == known(await start(recalling=False))
 
 
-async def test_what_runs_came_to_and_what_is_left_of_expired_ones_is_recalled(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+async def test_outcomes_and_expired_runs_are_restored(make_repository: MakeRepository, tmp_path: Path) -> None:
     repository = make_repository()
     policies = policies_with_memory(tmp_path, entries=8)
     async with open_gatekeeper(repository, tmp_path, policies=policies) as gatekeeper:

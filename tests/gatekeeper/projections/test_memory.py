@@ -238,7 +238,7 @@ async def test_runs_that_left_the_ledger_are_no_longer_remembered() -> None:
     assert payload.end(run.run, last.events[0]).expired == payload
 
 
-async def test_an_entry_is_taken_once_and_only_of_the_run_that_was_sealed() -> None:
+async def test_an_entry_is_used_once_and_only_from_sealed_runs() -> None:
     run = make_remembered("aborted", bounds=BOUNDS)
     run.step(seal(make_entry(1)))  # it tells of another run
     index = MemoryIndex()

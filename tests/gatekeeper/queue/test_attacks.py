@@ -158,7 +158,7 @@ async def test_a_publisher_with_a_permitted_lane_overtakes(
         assert list((await cluster.queue()).entries)[1] == run_id_of("trusted")
 
 
-async def test_a_poison_entry_whose_tests_never_answer_holds_the_queue_and_evicts_nothing(
+async def test_an_entry_whose_tests_never_answer_evicts_nothing(
     connect: Connect, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     policy = replace(SERIAL, timeouts=Timeouts(report_s=5), hold=HoldConditions(lost_tests=2))

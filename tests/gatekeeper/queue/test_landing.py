@@ -69,7 +69,7 @@ async def test_a_red_run_leaves_after_two_reports_and_others_land(cluster: Clust
     assert len(cluster.ref_updates()) == 2
 
 
-async def test_a_push_from_outside_is_kept_and_everything_is_tested_again_on_top(cluster: Cluster) -> None:
+async def test_an_outside_push_is_kept_and_everything_is_retested(cluster: Cluster) -> None:
     await cluster.enqueue("one", {"one.txt": b"1\n"})
     first = await cluster.until(lambda queue: bool(queue.tests), serves=False)
     outside = cluster.push({"outside.txt": b"1\n"})
@@ -155,9 +155,7 @@ async def test_runs_leave_when_queues_json_no_longer_covers_their_branch(cluster
     assert cluster.ref_updates() == []
 
 
-async def test_a_run_does_not_enter_a_queue_that_the_policy_no_longer_has(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_enters_no_queue_that_the_policy_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gatekeeper restarts with another queues.json after the gate has passed, and before the run is in its queue."""
     queues = cluster.alive.queues
 

@@ -136,7 +136,7 @@ async def test_a_missing_token_is_reported_before_any_request(
     assert not server.seen
 
 
-async def test_a_repository_beside_the_place_of_an_entry_is_asked_as_a_stranger(
+async def test_a_repository_beside_an_entry_is_accessed_without_credentials(
     server: GitServer, make_mirrors: MakeMirrors, tmp_path: Path
 ) -> None:
     told = entry(server, tmp_path / "tokens") | {"places": [server.url("teams/"), server.url("team/shop")]}
@@ -183,7 +183,7 @@ async def test_a_server_that_refuses_is_quoted_within_bounds_and_without_control
     assert not remote.exists(REF)
 
 
-async def test_an_authority_that_is_not_known_ends_it_before_a_token_is_sent(
+async def test_an_unknown_authority_ends_access_before_a_token_is_sent(
     server: GitServer, make_mirrors: MakeMirrors, tmp_path: Path
 ) -> None:
     other = make_certificate(tmp_path / "another")

@@ -80,7 +80,7 @@ def test_merged_run_branches_are_distinguished_from_unmerged_ones(
     assert refs.again("run-merged") == merged
 
 
-def test_a_branch_is_deleted_where_it_still_is_with_the_credential_that_pushes(
+def test_a_branch_is_deleted_with_the_pushing_credential(
     remote: Repository, server: GitServer, branches: dict[str, str], make_refs: MakeRefs
 ) -> None:
     refs = make_refs()
@@ -132,7 +132,7 @@ def test_a_server_that_lets_nothing_be_deleted_is_asked_once(
     assert remote.exists("refs/heads/gatewright/run-merged")
 
 
-def test_a_history_that_is_larger_than_there_is_room_for_is_not_fetched(branches: dict[str, str], make_refs: MakeRefs) -> None:
+def test_a_history_larger_than_the_space_is_not_fetched(branches: dict[str, str], make_refs: MakeRefs) -> None:
     with pytest.raises(GitError) as refused:
         make_refs(most=1 << 10).found()
     assert refused.value.reason == "repository_too_large"

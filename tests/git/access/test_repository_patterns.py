@@ -81,9 +81,7 @@ def test_a_link_to_a_repository_outside_is_not_covered(make_repository: MakeRepo
     assert all(covers_address(f"{allowed}/{name}", both) for name in named)
 
 
-def test_a_place_that_an_operator_names_through_a_link_covers_what_lies_there(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
+def test_a_path_named_through_a_link_covers_its_target(make_repository: MakeRepository, tmp_path: Path) -> None:
     make_repository("volume/own")
     (tmp_path / "srv").symlink_to(tmp_path / "volume")
     assert covers_address(f"{tmp_path}/srv/own", (check_pattern(f"{tmp_path}/srv"),))

@@ -84,9 +84,7 @@ async def test_the_words_of_a_servers_hook_reach_who_lands(
 
 
 @pytest.mark.parametrize("known", ["", "[127.0.0.1]:{port} ssh-ed25519 {other}\n"], ids=["unknown", "changed"])
-async def test_a_host_whose_key_is_not_the_known_one_is_not_spoken_to(
-    ssh_server: SshServer, tmp_path: Path, known: str
-) -> None:
+async def test_a_host_with_an_unknown_key_is_refused(ssh_server: SshServer, tmp_path: Path, known: str) -> None:
     other = make_key(tmp_path / "other-key")
     ssh_server.known_hosts.write_text(known.format(port=ssh_server.port, other=other))
     with pytest.raises(GitError) as caught:

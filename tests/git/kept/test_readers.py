@@ -123,7 +123,7 @@ def test_more_than_a_pipe_holds_is_asked_and_answered(make_repository: MakeRepos
     assert len(kept.sizes(blobs)) == len(set(blobs))
 
 
-def test_an_answer_beyond_its_limit_is_refused_and_the_next_one_is_whole(source: Repository, readers: KeptReaders) -> None:
+def test_an_oversized_answer_is_refused_and_the_next_is_complete(source: Repository, readers: KeptReaders) -> None:
     _, once, kept = _both(source, readers)
     large, small = _ids(source, "HEAD:binary", "HEAD:new/file")
     with pytest.raises(OutputTooLargeError):
@@ -147,7 +147,7 @@ def test_a_process_that_was_killed_is_replaced(
     assert len(started.processes) == 2
 
 
-def test_a_git_that_does_not_know_the_command_is_not_tried_for_ever(
+def test_a_git_without_the_command_is_not_retried_for_ever(
     source: Repository, readers: KeptReaders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git, _, kept = _both(source, readers)
@@ -192,7 +192,7 @@ def test_only_a_few_stay(make_repository: MakeRepository, monkeypatch: pytest.Mo
     assert all(each.processes[0].poll() is not None for each in started)
 
 
-def test_one_that_was_dropped_while_it_was_asked_is_ended_after_its_answer(source: Repository, readers: KeptReaders) -> None:
+def test_a_reader_dropped_during_a_question_ends_after_it(source: Repository, readers: KeptReaders) -> None:
     git, _, _ = _both(source, readers)
     with readers._hold_place(git.git_dir, CAT_FILE) as kept:
         assert kept is not None

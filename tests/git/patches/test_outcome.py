@@ -118,9 +118,7 @@ async def test_patch_of_all_kinds_is_applied_twice_in_either_object_format(
         assert await mirror.apply(base, patch) == tree
 
 
-async def test_header_that_is_read_in_one_go_is_read_so_line_by_line(
-    make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_headers_are_read_the_same_line_by_line(make_repository: MakeRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = make_repository(files={"x": OLD, "gone": b"x\n", "a b": OLD, "same/x": OLD})
     repository.commit({"x": NEW, "gone": None, "a b": NEW, "same/x": NEW, "new": b"1\n", "deep/er/new.py": b"1\n"})
     for options in (("--full-index",), ("--abbrev=9",), ("--no-prefix",)):

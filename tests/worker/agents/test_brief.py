@@ -183,7 +183,7 @@ async def test_a_further_round_begins_at_the_previous_change_or_baseline(fixture
     assert await begin_at(mirror, fixture.baseline, bad) == (await mirror.tree_of(fixture.baseline), bad)
 
 
-async def test_configuration_of_agents_is_hidden_at_any_depth_and_stays_in_the_tree(fixture: HandlerFixture) -> None:
+async def test_agent_configuration_is_hidden_and_stays_in_the_tree(fixture: HandlerFixture) -> None:
     hidden = {".claude/settings.json": b"{}", "src/.Codex/config.toml": b"", "a/b/.mcp.json": b"{}", "src/.env": b"K=1"}
     baseline = fixture.baseline = fixture.repository.commit({**hidden, "src/claude.py": b"x = 1\n"})
     mirror = await fixture.mirror()

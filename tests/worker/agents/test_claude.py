@@ -144,7 +144,7 @@ async def test_endless_questions_end_the_talk() -> None:
         await talk(Claude([question("Bash", command="x")] * 600))
 
 
-def test_a_shell_that_is_denied_is_no_tool_and_no_settings_are_read() -> None:
+def test_a_denied_shell_is_no_tool_and_settings_stay_unread() -> None:
     denied = PROGRAM.launch(AgentOrder("do it", "/workspace", "m", "http://x", "deny")).argv
     asks_nothing = PROGRAM.launch(AgentOrder("do it", "/workspace", "m", "http://x", "never")).argv
     audit = PROGRAM.launch(AgentOrder("look", "/workspace", "m", "http://x", "never", read_only=True)).argv

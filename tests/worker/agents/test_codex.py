@@ -235,7 +235,7 @@ def asked_of(leave: Leave) -> tuple[AskPerson, list[str]]:
 
 
 @pytest.mark.parametrize(("shell", "asked"), [("on-request", True), ("untrusted", True), ("deny", False)])
-async def test_a_person_is_asked_where_the_contract_wants_an_approval_and_nowhere_else(shell: Any, *, asked: bool) -> None:
+async def test_a_person_is_asked_only_where_the_contract_requires_it(shell: Any, *, asked: bool) -> None:
     ask, put = asked_of(Leave(allow=True, by="person", person="ci anna"))
     codex = Codex([question("item/commandExecution/requestApproval", command="make test")])
     _, events, wire = await talk(codex, replace(ORDER, shell=shell, ask=ask))

@@ -220,7 +220,7 @@ async def test_a_person_is_asked_for_commands_that_want_an_approval_alone(
 
 
 @pytest.mark.parametrize("kinds", [("allow_always", "reject_once"), ("allow_once", "allow_once", "reject_once")])
-async def test_no_person_is_asked_where_their_yes_could_not_be_given_just_once(kinds: tuple[str, ...]) -> None:
+async def test_no_person_is_asked_without_a_single_use_approval(kinds: tuple[str, ...]) -> None:
     asked: list[str] = []
 
     async def person(subject: str) -> Leave:

@@ -131,7 +131,7 @@ async def test_a_cancelled_agent_returns_and_leaves_nothing(faults: tuple[str, .
     assert ("; 0 process" in step.found) is not bool(faults)
 
 
-async def test_an_agent_that_runs_no_command_was_not_seen_to_return_from_one(make_bench: MakeBench) -> None:
+async def test_an_agent_that_runs_no_command_fails_the_return_step(make_bench: MakeBench) -> None:
     step = await cancel(make_bench("idle"))
     assert (step.outcome, step.found) == ("failed", "no command ran that could be cancelled: completed")
 
