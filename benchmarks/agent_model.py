@@ -19,7 +19,7 @@ from aiohttp import web
 from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider, Route
 from gatewright.models.prices import Price
 from gatewright.services.worker.agents.probe.model_apis import answer, read_request
-from gatewright.services.worker.agents.probe.script import RunCommand, Say, reply_to
+from gatewright.services.worker.agents.probe.script import RunCommand, Text, reply_to
 
 MODELS = ("quick", "thinking", "waiting", "talking", "turning")
 THINKING_SECONDS = 2.0
@@ -82,7 +82,7 @@ class BenchmarkModel:
                 await asyncio.sleep(THINKING_SECONDS)
         endless = asked.model == "turning"
         turn = (
-            RunCommand("true") if endless else RunCommand("echo added >src/part0/added.py") if not asked.step else Say("done")
+            RunCommand("true") if endless else RunCommand("echo added >src/part0/added.py") if not asked.step else Text("done")
         )
         said = answer("responses", asked, reply_to(turn, asked.tools), self._number)
         self._count(len(body))

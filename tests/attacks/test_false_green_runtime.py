@@ -44,7 +44,7 @@ SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
     "the reporter is found by the garbage collector, and made to tell an end": (
         b"import gc, os\n" + ends("finish()") + b"\n\ndef finish():\n"
         b"    for each in gc.get_objects():\n"
-        b"        if getattr(each, '__qualname__', '') == 'open_channel.<locals>.tell':\n"
+        b"        if getattr(each, '__qualname__', '') == 'open_channel.<locals>.emit':\n"
         b"            each('end', status=0)\n"
         b"    os._exit(0)\n",
         "report_missing",

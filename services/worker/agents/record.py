@@ -42,7 +42,7 @@ class AgentRecord:
         self._events: list[AgentEvent] = []
         self._bytes = 0
 
-    def tell(self, event: AgentEvent) -> None:
+    def add(self, event: AgentEvent) -> None:
         """Record one more event, except an unfinished message."""
         if isinstance(event, AgentText):
             return

@@ -36,7 +36,7 @@ class NodeTests:
 
     name: str
     languages: frozenset[str] = frozenset({"javascript", "typescript", "tsx"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -54,7 +54,7 @@ class NodeTests:
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "purpose": order.purpose,
             "token": order.token,
             "pipe": order.pipe,
@@ -64,11 +64,11 @@ class NodeTests:
         }
         started = await runner_of(argv, tree)
         own = (await manifest_of(below(tree, started.folder if started is not None else ""))).get("name")
-        told["own"] = [own] if isinstance(own, str) and own else []
+        fields["own"] = [own] if isinstance(own, str) and own else []
         files = {name: (_REPORTERS / name).read_bytes() for name in _FILES[self.name]}
         options = _node_test_options(started, order) if self.name == NODE_TEST else "--require=@FOLDER@/preload.cjs"
         options = f"--require=@FOLDER@/origins.cjs {options}"
-        return Instruments({**files, "order.json": json.dumps(told).encode()}, {"NODE_OPTIONS": options})
+        return Instruments({**files, "order.json": json.dumps(fields).encode()}, {"NODE_OPTIONS": options})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """See ``Framework.sentinel``."""
