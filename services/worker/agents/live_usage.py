@@ -10,14 +10,14 @@ from typing import Final
 
 from gatewright.budgets import amount_words
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.tasks.activity import TellLive
+from gatewright.tasks.activity import ReportActivity
 
 _SECONDS: Final = 2.0
 
 
 @contextlib.asynccontextmanager
 async def tell_usage(
-    usage: Callable[[], Usage], budget: Budget | None, limit: float, tell: TellLive, *, every: float = _SECONDS
+    usage: Callable[[], Usage], budget: Budget | None, limit: float, tell: ReportActivity, *, every: float = _SECONDS
 ) -> AsyncIterator[None]:
     """Report ``usage`` every ``every`` seconds while the body runs. ``limit``: the seconds that the body may take."""
     telling = asyncio.create_task(_keep_telling(usage, budget or Budget(), limit, tell, every))
@@ -28,7 +28,7 @@ async def tell_usage(
         await asyncio.gather(telling, return_exceptions=True)
 
 
-async def _keep_telling(usage: Callable[[], Usage], budget: Budget, limit: float, tell: TellLive, every: float) -> None:
+async def _keep_telling(usage: Callable[[], Usage], budget: Budget, limit: float, tell: ReportActivity, every: float) -> None:
     begun = time.monotonic()
     while True:
         await asyncio.sleep(every)

@@ -58,7 +58,7 @@ from gatewright.services.worker.executors.blocked_file import may_ask, take_bloc
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.tool_files import LEFT_OUT_LOG, ToolFiles, tool_files
-from gatewright.tasks.activity import TellLive
+from gatewright.tasks.activity import ReportActivity
 from gatewright.tasks.earlier_round import AGENT_SESSION
 from gatewright.tasks.inputs import usable_environment
 from gatewright.tasks.provided import provided_files
@@ -406,7 +406,7 @@ def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> Ex
     return ExecutionFailure("no_change", f"the agent reports that it is done, and changed nothing: {_agent_words(end.text)}")
 
 
-def _told(record: AgentRecord, live: TellLive) -> Tell:
+def _told(record: AgentRecord, live: ReportActivity) -> Tell:
     """Into the record, and in words without secrets to those who look on."""
 
     def tell(event: AgentEvent) -> None:

@@ -212,8 +212,8 @@ class Runner:
             claims.count_step()
 
         ask = self._asking(task, delivery)
-        tell = claims.heard(live.tell)
-        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, progress, meter, tell, ask)
+        report_activity = claims.heard(live.report)
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, progress, meter, report_activity, ask)
         asks = isinstance(task.document, TaskContract) and asks_models(self._role, task.document)
         reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log, left=context.left, asks=asks)
         log.info("task_started")
