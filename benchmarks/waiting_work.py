@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Kind:
-    """``module`` is run by each worker process; ``command`` is what the contract says."""
+    """``module`` is run by each worker process; ``command`` is the contract's command."""
 
     name: str
     module: str

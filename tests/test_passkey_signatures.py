@@ -76,8 +76,8 @@ Forged = Callable[[], str]
 CHALLENGE = challenge_of(SPACE, MESSAGE)
 
 
-def _answer(**said: object) -> str:
-    return PASSKEY.sign(SPACE, MESSAGE, **said)
+def _answer(**fields: object) -> str:
+    return PASSKEY.sign(SPACE, MESSAGE, **fields)
 
 
 def _reframed(before: bytes, after: bytes) -> str:
