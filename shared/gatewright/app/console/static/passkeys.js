@@ -1,5 +1,5 @@
-// Passkeys: making one for this page, and having it sign a decision. The private half stays where the browser keeps passkeys;
-// kept here are the person's name, the public line and which passkey it is, so that the page can ask for just that one.
+// Creates passkeys for this page and signs decisions with them. The private key stays in the browser's passkey store. The page
+// stores the person's name, the public key and the passkey's id, so that it can request exactly that passkey.
 "use strict";
 globalThis.gatewrightPasskey = (() => {
   const place = "gatewright-passkey";
@@ -13,22 +13,22 @@ globalThis.gatewrightPasskey = (() => {
     headers: { "Content-Type": "application/json", "X-Gatewright-Mark": mark },
   });
 
-  const decide = async (form, verdict, answered, tell) => {
-    const { person, key, id } = kept(), mark = form.dataset.mark, said = (name) => form.elements[name]?.value || "";
-    const order = { request_id: form.dataset.request, sha256: form.dataset.sha256, verdict, person, comment: said("comment"), phrase: verdict === "approve" ? said("phrase") : "", ...globalThis.gatewrightHanding(form, verdict) };
+  const decide = async (form, verdict, answered, showMessage) => {
+    const { person, key, id } = kept(), mark = form.dataset.mark, entered = (name) => form.elements[name]?.value || "";
+    const order = { request_id: form.dataset.request, sha256: form.dataset.sha256, verdict, person, comment: entered("comment"), phrase: verdict === "approve" ? entered("phrase") : "", ...globalThis.gatewrightHanding(form, verdict) };
     const { document, challenge } = await answered(await send("/passkey/challenge", order, mark));
-    const words = form.querySelector(".signed-words");
-    words.textContent = document;
-    words.hidden = false;
-    tell("your browser asks for your passkey: it signs what is shown here");
+    const preview = form.querySelector(".signed-words");
+    preview.textContent = document;
+    preview.hidden = false;
+    showMessage("your browser asks for your passkey: it signs what is shown here");
     const allowCredentials = id ? [{ type: "public-key", id: read(id) }] : [];
     const { response } = await navigator.credentials.get({ publicKey: { challenge: read(challenge), allowCredentials, userVerification: "required" } });
-    tell("signed; the gatekeeper looks at it");
+    showMessage("signed; the gatekeeper looks at it");
     const parts = { client_data: written(response.clientDataJSON), authenticator_data: written(response.authenticatorData), signature: written(response.signature) };
     return answered(await send("/passkey/decision", { document, key, ...parts }, mark));
   };
 
-  // Browsers do not tell a no from a finger that they do not know, and refer to a specification.
+  // Browsers report a refusal and an unknown fingerprint alike, and refer to a specification.
   const why = (error) => error.name === "NotAllowedError"
     ? "the passkey did not sign: you said no, were not recognised, or it took too long"
     : `the passkey did not sign: ${error.message}`;
@@ -52,12 +52,12 @@ globalThis.gatewrightPasskey = (() => {
     } });
     const public_key = made.response.getPublicKey();
     if (!public_key) throw new Error("this browser does not tell the public key of what it made");
-    const answer = await send("/passkey/key", { public_key: written(public_key) }, form.dataset.mark), told = await answer.json();
-    if (!answer.ok) throw new Error(`${told.reason}: ${told.message}`);
-    keep({ person, key: told.entry.key, id: written(made.rawId) });
-    byId("roster-entry").textContent = JSON.stringify({ name: person, keys: [told.entry] }, null, 2);
+    const answer = await send("/passkey/key", { public_key: written(public_key) }, form.dataset.mark), reply = await answer.json();
+    if (!answer.ok) throw new Error(`${reply.reason}: ${reply.message}`);
+    keep({ person, key: reply.entry.key, id: written(made.rawId) });
+    byId("roster-entry").textContent = JSON.stringify({ name: person, keys: [reply.entry] }, null, 2);
     byId("made").hidden = false;
-    return `made: ${told.fingerprint}. It counts once the operator has entered it.`;
+    return `made: ${reply.fingerprint}. It counts once the operator has entered it.`;
   };
   const adopt = (form) => {
     const key = form.elements.key.value.match(/sk-ecdsa-sha2-nistp256@openssh\.com [A-Za-z0-9+/=]+/)?.[0];
