@@ -322,7 +322,7 @@ def test_a_person_decides_on_the_page_with_a_signature_by_their_agent(
         expect(form.locator(".answer")).to_contain_text("give the code")
         page.get_by_label("Code that the agent printed").fill(CODE)
         page.get_by_role("button", name="Connect").click()
-        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        expect(page.locator("#paired")).to_contain_text("signs your decisions as ana")
         form.get_by_label("To approve, type exactly").fill(PHRASE.upper())
         form.get_by_role("button", name="Approve").click()
         expect(form.locator(".answer")).to_contain_text("approval_phrase_differs")

@@ -108,7 +108,7 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         page.locator("#pairing summary").click()
         page.get_by_label("Code that the agent printed").fill(CODE)
         page.get_by_role("button", name="Connect").click()
-        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        expect(page.locator("#paired")).to_contain_text("signs your decisions as ana")
         form = page.locator("form.decide")
         form.get_by_label("To approve, type exactly").fill(PHRASE)
         agent.person.free.set()
@@ -124,7 +124,7 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         page.goto(f"{origin}/passkey")
         page.get_by_label("Your name").fill("ana")
         page.get_by_role("button", name="Create").click()
-        expect(page.locator("#passkey-answer")).to_contain_text("made: SHA256:")
+        expect(page.locator("#passkey-answer")).to_contain_text("created: SHA256:")
         page.screenshot(path=screenshots / "passkey-light-1280.png")
         enter(policies, "ana", page.locator("#roster-entry").inner_text())
 

@@ -18,7 +18,7 @@
     line.className = "why";
     line.setAttribute("role", "alert");
     link.href = address;
-    link.textContent = "The lines could not be loaded. Open the page of this file";
+    link.textContent = "This page cannot load the lines. Open the page of this file";
     line.append(link);
     return [line];
   };
@@ -54,7 +54,7 @@
       const found = await load(part(field.dataset.files, { match: field.value }));
       if (number !== asked) return;
       document.getElementById("file-tree").replaceChildren(...found);
-      document.getElementById("files-status").textContent = document.getElementById("files-shown")?.textContent || "all files are listed";
+      document.getElementById("files-status").textContent = document.getElementById("files-shown")?.textContent || "Showing all files";
     } catch { /* the list does not change; the button loads the page */ }
   };
   document.addEventListener("input", (event) => {

@@ -39,7 +39,7 @@
   const handing = globalThis.gatewrightHanding = (form, verdict) => {
     if (verdict !== "delegate") return {};
     const name = (form.elements.delegate_to?.value || "").trim();
-    if (!name) throw new Refusal("name the person to whom it is handed on");
+    if (!name) throw new Refusal("no delegate is named: name the person who decides in your place");
     return { delegate_to: name };
   };
 
@@ -52,14 +52,14 @@
     if (!code()) {
       byId("pairing").open = true;
       byId("pair").elements.code.focus();
-      throw new Refusal("give the code of your signing agent first, above, or make a passkey");
+      throw new Refusal("no signing agent or passkey is connected: give the code of your signing agent above, or create a passkey");
     }
     const waiting = await fetch(`/requests/${encodeURIComponent(form.dataset.request)}?sha256=${form.dataset.sha256}`, { cache: "no-store" });
     if (!waiting.ok) await answered(waiting);
     const entered = (name) => form.elements[name]?.value || "";
-    showMessage(line, "look at the terminal of your signing agent: it shows what is signed, and asks", "waiting");
+    showMessage(line, "your signing agent shows the decision in its terminal: confirm it there", "waiting");
     const signed = await askAgent("/sign", { request: await waiting.text(), verdict, comment: entered("comment"), phrase: entered("phrase"), ...handing(form, verdict) });
-    showMessage(line, "signed; the gatekeeper looks at it", "waiting");
+    showMessage(line, "signed; the gatekeeper checks the decision", "waiting");
     const headers = { "Content-Type": "application/json", "X-Gatewright-Mark": form.dataset.mark };
     return answered(await fetch("/decisions", { method: "POST", headers, body: JSON.stringify(signed), credentials: "same-origin" }));
   };
@@ -72,7 +72,7 @@
       form.reset();
       try {
         const found = await askAgent("/agent");
-        showMessage(byId("paired"), `decisions are signed for ${found.person}, with ${found.key}`, "good");
+        showMessage(byId("paired"), `the agent signs your decisions as ${found.person}, with ${found.key}`, "good");
       } catch (error) { showMessage(byId("paired"), error.message, "bad"); }
       return;
     }
@@ -85,13 +85,13 @@
     try {
       const found = await decide(form, event.submitter?.value);
       showMessage(line, `${found.verdict}: recorded`, "good");
-      showMessage(byId("said"), `${found.request_id}: ${found.verdict}, recorded; the run stands in ${found.state}`, "good");
+      showMessage(byId("said"), `${found.request_id}: ${found.verdict}, recorded; the run is in state ${found.state}`, "good");
       if (found.verdict === "delegate") { // the request stays pending, and the other person may use this browser too
         for (const each of buttons) each.disabled = false;
         delete form.dataset.busy;
       }
     } catch (error) {
-      showMessage(line, error instanceof Refusal ? error.message : "the console cannot be reached", "bad");
+      showMessage(line, error instanceof Refusal ? error.message : "this page cannot reach the console: check that it runs", "bad");
       for (const each of buttons) each.disabled = false;
       delete form.dataset.busy;
     }
