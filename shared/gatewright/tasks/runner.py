@@ -138,7 +138,7 @@ class Runner:
         try:
             run_ids = read_cancel_notice(message.data)
         except MalformedError as error:
-            self._log.warning("cancellation_not_understood", cause=error.message)
+            self._log.warning("cancellation_malformed", cause=error.message)
             return
         for run_id in run_ids:
             self._cancelled.pop(run_id, None)
