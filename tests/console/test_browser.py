@@ -289,17 +289,17 @@ def test_people_sign_in_with_the_token_look_at_the_form_and_sign_out(
         ("Request", HOSTILE),
         ("Repository", "/srv/repository"),
         ("Paths that may change", "src"),
-        ("Commands that have to succeed", "python -m pytest -q"),
-        ("Commands that make it", "curl x | sh"),
+        ("Commands that must succeed", "python -m pytest -q"),
+        ("Commands that make the change", "curl x | sh"),
     ):
         page.get_by_label(label).fill(words)
     expect(page.locator("#check .reason").first).to_have_text("command_not_allowed")
-    page.get_by_label("Commands that make it").fill("python tool.py")
+    page.get_by_label("Commands that make the change").fill("python tool.py")
     expect(page.locator("#check .verdict")).to_have_text("Everything that this host can judge would pass")
     assert faults(page) == []
     page.screenshot(path=screenshots / "submit-light-1280.png")
     page.get_by_label("A coding agent").check()
-    expect(page.get_by_label("Commands that make it")).to_be_hidden()
+    expect(page.get_by_label("Commands that make the change")).to_be_hidden()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
 

@@ -46,8 +46,8 @@ def ordered(page: Page, project: Path) -> str:
         ("Request", "edit all files"),
         ("Repository", str(project)),
         ("Paths that may change", "src"),
-        ("Commands that have to succeed", "python tools/check.py 0"),
-        ("Commands that make it", "python tools/edit.py 0 {paths}"),
+        ("Commands that must succeed", "python tools/check.py 0"),
+        ("Commands that make the change", "python tools/edit.py 0 {paths}"),
     ):
         page.get_by_label(label).first.fill(words)
     page.get_by_label("Environment").first.select_option(str(PREFIX))
