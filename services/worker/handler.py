@@ -155,7 +155,7 @@ class WorkerHandler:
         if EXECUTOR_KINDS[task.executor.kind].runs_commands:
             refuse_missing_tools(task, self._environments)
         mirror, baseline = await open_baseline(task, self._mirrors)
-        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.tell, context.ask)
+        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.report_activity, context.ask)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)

@@ -27,11 +27,11 @@ FILES = {"src/a.py": b"a = 1\n", "tools/edit.py": b"import pathlib\npathlib.Path
 #: Panels that show nothing as long as nothing goes wrong, and alerts that have no series as long as all are well.
 QUIET = {
     "Alerts that fire",
-    "Given up",
-    "No process asks, and held back",
+    "Dead letters per hour",
     "Refusals per hour",
-    "Room of publishers",
     "Silent runs, and claims per minute",
+    "Streams of publishers",
+    "Unserved messages and paused queues",
     "Waits for locks",
 }
 

@@ -10,14 +10,14 @@ from typing import Final
 
 from gatewright.budgets import amount_words
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.tasks.activity import TellLive
+from gatewright.tasks.activity import ReportActivity
 
 _SECONDS: Final = 2.0
 
 
 @contextlib.asynccontextmanager
 async def emit_usage(
-    usage: Callable[[], Usage], budget: Budget | None, limit: float, live: TellLive, *, every: float = _SECONDS
+    usage: Callable[[], Usage], budget: Budget | None, limit: float, live: ReportActivity, *, every: float = _SECONDS
 ) -> AsyncIterator[None]:
     """Report ``usage`` every ``every`` seconds while the body runs. ``limit``: the seconds that the body may take."""
     reporting = asyncio.create_task(_keep_reporting(usage, budget or Budget(), limit, live, every))
@@ -28,7 +28,7 @@ async def emit_usage(
         await asyncio.gather(reporting, return_exceptions=True)
 
 
-async def _keep_reporting(usage: Callable[[], Usage], budget: Budget, limit: float, live: TellLive, every: float) -> None:
+async def _keep_reporting(usage: Callable[[], Usage], budget: Budget, limit: float, live: ReportActivity, every: float) -> None:
     begun = time.monotonic()
     while True:
         await asyncio.sleep(every)

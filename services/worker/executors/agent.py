@@ -58,7 +58,7 @@ from gatewright.services.worker.executors.blocked_file import may_ask, take_bloc
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.tool_files import LEFT_OUT_LOG, ToolFiles, tool_files
-from gatewright.tasks.activity import TellLive
+from gatewright.tasks.activity import ReportActivity
 from gatewright.tasks.earlier_round import AGENT_SESSION
 from gatewright.tasks.inputs import usable_environment
 from gatewright.tasks.provided import provided_files
@@ -406,7 +406,7 @@ def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> Ex
     return ExecutionFailure("no_change", f"the agent reports that it is done, and changed nothing: {_agent_words(end.text)}")
 
 
-def _event_emitter(record: AgentRecord, live: TellLive) -> EmitEvent:
+def _event_emitter(record: AgentRecord, live: ReportActivity) -> EmitEvent:
     """Return a function that records an event and shows it to observers without secrets."""
 
     def emit(event: AgentEvent) -> None:

@@ -14,7 +14,7 @@ from gatewright.contracts.reports import LeftOut
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.git.mirror import Mirror
 from gatewright.services.worker.executors.blocked_file import NO_FILE, BlockedFile
-from gatewright.tasks.activity import TellLive, untold
+from gatewright.tasks.activity import ReportActivity, ignore_activity
 from gatewright.tasks.questions import AskPublisher, refuse_question
 
 
@@ -34,7 +34,7 @@ class Job:
     artifacts: ArtifactPort
     spend: Spend = spend_freely
     kept: dict[str, bytes] = field(default_factory=dict)
-    live: TellLive = untold
+    live: ReportActivity = ignore_activity
     ask: AskPublisher = refuse_question
 
 
