@@ -356,7 +356,7 @@ def test_a_person_decides_on_the_page_with_a_signature_by_their_agent(
         agent.person.asked.wait()
         expect(form.get_by_role("button", name="Approve")).to_be_disabled()
         agent.person.free.set()
-        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(page.locator("#answer")).to_contain_text("approve, recorded")
         expect(form).to_have_count(0)
         assert (len(agent.person.shown), deciding.status()) == (1, "SUCCESS")
         page.close()

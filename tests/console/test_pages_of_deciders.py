@@ -122,7 +122,7 @@ def test_nothing_that_people_type_runs(page: Page, tmp_path: Path, make_reposito
         expect(form.locator(".signed-words")).to_contain_text("<script>")
         form.get_by_label("To approve, type exactly").fill(PHRASE)
         form.get_by_role("button", name="Approve").click()
-        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(page.locator("#answer")).to_contain_text("approve, recorded")
         assert deciding.status() == "SUCCESS"
         page.goto(f"{origin}/runs/{deciding.request.run_id}")
         expect(page.locator(".verdict")).to_have_text("Landed")
@@ -201,7 +201,7 @@ def test_a_person_hands_a_request_on_with_their_passkey_and_the_other_approves_w
         assert deciding.decided() == []
         authenticator.recognises(True)
         form.get_by_role("button", name="Delegate").click()
-        expect(ana.locator("#said")).to_contain_text("delegate, recorded")
+        expect(ana.locator("#answer")).to_contain_text("delegate, recorded")
         for page in (ana, ben):  # Ben's page was open all the time
             expect(page.locator("li.need.approval")).to_contain_text("for ben")
         form = ana.locator("form.decide")
@@ -211,7 +211,7 @@ def test_a_person_hands_a_request_on_with_their_passkey_and_the_other_approves_w
         form = ben.locator("form.decide")
         form.get_by_label("To approve, type exactly").fill(PHRASE)
         form.get_by_role("button", name="Approve").click()
-        expect(ben.locator("#said")).to_contain_text("approve, recorded")
+        expect(ben.locator("#answer")).to_contain_text("approve, recorded")
         assert (deciding.decided(), deciding.status()) == (["delegate", "approve"], "SUCCESS")
         ana.close()
         ben.close()
@@ -246,7 +246,7 @@ def test_a_person_hands_a_request_on_with_a_signature_by_their_agent(
         page.screenshot(path=screenshots / "handing-on-light-400.png")
         assert faults(page) == []
         form.get_by_role("button", name="Delegate").click()
-        expect(page.locator("#said")).to_contain_text("delegate, recorded")
+        expect(page.locator("#answer")).to_contain_text("delegate, recorded")
         expect(page.locator("li.need.approval")).to_contain_text("for ben")
         assert deciding.decided() == ["delegate"]
         page.close()

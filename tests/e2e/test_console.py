@@ -113,7 +113,7 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         form.get_by_label("To approve, type exactly").fill(PHRASE)
         agent.person.free.set()
         form.get_by_role("button", name="Approve").click()
-        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(page.locator("#answer")).to_contain_text("approve, recorded")
         page.go_back()
 
     with running_stack(stack.home, workers=1, stack=stack), live_page(stack, port, *options):

@@ -245,7 +245,7 @@ def _print_outcome(
     if json_output:
         written = [str(file) for file in done.written]
         known = {} if standings is None else {"publishers": standings}
-        emit({what: names, "written": written, "told": done.signalled, "confirmed": done.confirmed, **known})
+        emit({what: names, "written": written, "signalled": done.signalled, "confirmed": done.confirmed, **known})
         return
     write_line(f"{what} {', '.join(names)}")
     for file in done.written:

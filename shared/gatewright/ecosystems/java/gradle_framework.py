@@ -15,7 +15,7 @@ from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
 _PACKAGE = "gatewright.ecosystems.java"
-_SCRIPT = "tell.gradle"
+_SCRIPT = "reporter.gradle"
 _SETTINGS = ("settings.gradle", "settings.gradle.kts")
 #: ``include`` with its line and those that go on with further names, and the names.
 _INCLUDES = TextPattern(r"(?m)^\s*include\b[^\n]*(?:\n\s*['\":][^\n]*)*")

@@ -18,12 +18,12 @@ from gatewright.ecosystems.subtree import below
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
 #: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
 _PRELOADED = (
-    *("tell.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
+    *("emit.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
     *("mocha.cjs", "jest.cjs", "jest_part.cjs", "vitest.mjs"),
 )
 #: The files that each runner loads.
 _FILES = {
-    NODE_TEST: ("tell.cjs", "origins.cjs", "node_test.mjs"),
+    NODE_TEST: ("emit.cjs", "origins.cjs", "node_test.mjs"),
     "mocha": _PRELOADED,
     "jest": _PRELOADED,
     "vitest": _PRELOADED,

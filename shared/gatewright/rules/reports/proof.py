@@ -21,7 +21,7 @@ from gatewright.rules.reports.tests import Ordered, passed
 Testing = Literal["recorded", "proved"]
 
 #: Requirement on changed files that no test loads.
-Untested = Literal["said", "refused"]
+Untested = Literal["recorded", "refused"]
 
 UNPROVEN: Final = "tests_unproven"
 UNTESTED: Final = "untested_change"

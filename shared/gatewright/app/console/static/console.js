@@ -92,12 +92,12 @@
   // An agent's report as text, never as markup. A page that was rendered again already has some reports.
   const addReport = (report) => {
     const list = byId("agent-words");
-    if (!list || byId(`said-${report.number}`)) return;
+    if (!list || byId(`activity-${report.number}`)) return;
     // Only the newest momentary report of each kind is shown, and a complete message replaces its parts.
     const moment = report.momentary ? report.event : "text";
     for (const old of list.querySelectorAll("[data-now]")) if (old.dataset.now === `${report.task} ${moment}`) old.remove();
     const line = document.createElement("li");
-    line.id = `said-${report.number}`;
+    line.id = `activity-${report.number}`;
     if (report.momentary) line.dataset.now = `${report.task} ${moment}`;
     for (const [name, text] of [["code", report.task], ["b", report.event], ["span", report.text]]) {
       const part = document.createElement(name);
@@ -121,7 +121,7 @@
       const shown = document.querySelector(`[data-count="${stage}"]`);
       if (shown) shown.textContent = number;
     }
-    for (const report of changes.said || []) addReport(report);
+    for (const report of changes.activities || []) addReport(report);
     if (changes.refresh) refresh();
     body.dataset.at = at;
   };

@@ -85,7 +85,7 @@
     try {
       const found = await decide(form, event.submitter?.value);
       showMessage(line, `${found.verdict}: recorded`, "good");
-      showMessage(byId("said"), `${found.request_id}: ${found.verdict}, recorded; the run is in state ${found.state}`, "good");
+      showMessage(byId("answer"), `${found.request_id}: ${found.verdict}, recorded; the run is in state ${found.state}`, "good");
       if (found.verdict === "delegate") { // the request stays pending, and the other person may use this browser too
         for (const each of buttons) each.disabled = false;
         delete form.dataset.busy;
