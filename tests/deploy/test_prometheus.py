@@ -27,8 +27,12 @@ FILES = {"src/a.py": b"a = 1\n", "tools/edit.py": b"import pathlib\npathlib.Path
 #: Panels that show nothing as long as nothing goes wrong, and alerts that have no series as long as all are well.
 QUIET = {
     "Alerts that fire",
+    "Calls of forges per minute",
     "Dead letters per hour",
+    "Delay of forges",
+    "Merges without proof",
     "Refusals per hour",
+    "Runs for change requests per hour",
     "Silent runs, and claims per minute",
     "Streams of publishers",
     "Unserved messages and paused queues",
