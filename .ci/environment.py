@@ -1,4 +1,4 @@
-"""Makes a virtual environment from locked requirements, with a line of progress; and tells which Python an environment is of.
+"""Makes a virtual environment from locked requirements, with a line of progress; and checks which Python it belongs to.
 
     python3 environment.py FOLDER --lock FILE [--lock FILE] [--editable] [--lean] [--compile] [--size "about 350 MB"]
     python3 environment.py FOLDER --is-mine
@@ -48,7 +48,7 @@ def main() -> int:
         mark = given.folder / MARK
         return 0 if not mark.is_file() or mark.read_text("utf-8") == mine() else 1
     begun = time.monotonic()
-    say(f"making {given.folder} with Python {sys.version.split()[0]}" + (f" ({given.size})" if given.size else ""))
+    write_line(f"making {given.folder} with Python {sys.version.split()[0]}" + (f" ({given.size})" if given.size else ""))
     venv.EnvBuilder(clear=True, with_pip=not given.lean, symlinks=True).create(given.folder)
     python = given.folder / "bin" / "python"
     locks = [word for lock in given.lock for word in ("--requirement", str(lock))]
@@ -65,7 +65,7 @@ def main() -> int:
     # The rules that find secrets are compiled once, not by the first run.
     subprocess.run([python, "-P", "-m", "gatewright.secrets"], check=True, stdout=subprocess.DEVNULL)
     (given.folder / MARK).write_text(mine(), "utf-8")
-    say(f"made {given.folder} in {time.monotonic() - begun:.0f} s")
+    write_line(f"made {given.folder} in {time.monotonic() - begun:.0f} s")
     return 0
 
 
@@ -89,7 +89,7 @@ def unpacked_pip(place: Path) -> Path:
 
 
 def installed(pip: list[str | Path], words: list[str], total: int) -> int:
-    """Installs with pip, and shows how far it is; the exit code of pip, which says itself what was wrong."""
+    """Installs with pip, and shows how far it is; the exit code of pip, which prints its own errors."""
     command = [*pip, "--disable-pip-version-check", "install", "--progress-bar", "off", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         count = 0
@@ -112,7 +112,7 @@ def show(words: str) -> None:
         sys.stdout.flush()
 
 
-def say(words: str) -> None:
+def write_line(words: str) -> None:
     sys.stdout.write(f"{words}\n")
     sys.stdout.flush()
 

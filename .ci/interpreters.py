@@ -1,7 +1,7 @@
 """Which Pythons this machine has that the project is to be tried on: one line each, version and program, tab between.
 
-Looked for on PATH and where Debian, pyenv and uv put them; a program is what it says of itself, not what its name says. What is
-not there, or is there and of no use, is told on standard error. Virtual environments, pre-releases and other implementations
+Looked for on PATH and where Debian, pyenv and uv put them; a program's answer decides what it is, not its name. The
+script reports missing and unusable ones on standard error. Virtual environments, pre-releases and other implementations
 are passed over.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 WANTED = ("3.11", "3.12", "3.13", "3.14")
 NAME = re.compile(r"python3(\.\d+)?")
 USABLE = Path(__file__).with_name("usable.py")
-#: What a program says of itself; a pyenv shim without a version, say, fails instead.
+#: Prints what a program is; a pyenv shim without a version fails instead.
 ASKED = """
 import json, platform, sys, sysconfig
 plain = sys.implementation.name == "cpython" and sys.version_info.releaselevel == "final" and sys.prefix == sys.base_prefix
@@ -43,7 +43,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
             yield from {path.resolve(): path for path in named}.values()
 
 
-def said_by(program: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
+def output_of(program: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
     """What a program answers; None when it cannot be run."""
     try:
         return subprocess.run([program, "-I", *words], capture_output=True, text=True, timeout=20, check=False)
@@ -55,13 +55,13 @@ def found(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Programs by version, one for each, and complaints about those of no use."""
     had, complaints = {}, {}
     for program in candidates(environment):
-        said = said_by(program, "-c", ASKED)
-        if said is None or said.returncode != 0:
+        answer = output_of(program, "-c", ASKED)
+        if answer is None or answer.returncode != 0:
             continue
-        version, plain, itself = json.loads(said.stdout)
+        version, plain, itself = json.loads(answer.stdout)
         if not plain or version in had or version.rpartition(".")[0] not in WANTED:
             continue
-        looked = said_by(program, str(USABLE))
+        looked = output_of(program, str(USABLE))
         if looked is not None and looked.returncode == 0:
             had[version] = itself
         else:

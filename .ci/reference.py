@@ -290,7 +290,7 @@ def _jetstream(access: Access) -> dict[str, str]:
         streams = dict.fromkeys(call.partition(".")[0] for call in calls)
         if act == "pull":
             streams = dict.fromkeys(queue.stream for queue in access.queues)
-        # The others create consumers of queues or of a replay, which the other acts tell.
+        # The others create consumers of queues or of a replay, which the other acts show.
         if act == "replicate" and access.identity != MIRROR:
             continue
         if streams:

@@ -1,9 +1,9 @@
-"""Measures of the source that `make lint` holds: names, sizes, docstrings, and where events are told apart.
+"""Measures of the source that `make lint` holds: names, sizes, docstrings, and where events are distinguished.
 
     python .ci/structure.py           # the table; exit 1 where a measure is beyond its bound
     python .ci/structure.py --list    # every name and module that counts against a measure
 
-A bound may move towards its goal, and never away from it. `CONTRIBUTING.md` says what each measure is for.
+A bound may move towards its goal, and never away from it. `CONTRIBUTING.md` describes the purpose of each measure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from prose import banned_words
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("shared/gatewright", "services")
-#: A past participle alone says neither what a function does nor what it returns. Those that are also present forms
+#: A past participle alone names neither an action nor a result. Those that are also present forms
 #: (read, put, split, ...) are left out.
 _IRREGULAR = """
 begun broken brought built chosen done drawn driven fallen found given gone got heard held hidden kept known laid left
@@ -31,9 +31,9 @@ torn understood withdrawn won worn written
 IRREGULAR = frozenset(_IRREGULAR.split())
 #: Words that end in -ed and are no participles here.
 NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed", "embed", "shed", "exceed", "proceed", "succeed", "indeed"})
-#: Names that say nothing of what they name.
+#: Names without information.
 FORBIDDEN = frozenset({"_found", "_asked", "_opened", "_said", "_words", "_named"})
-#: Packages that may tell events of a run apart (`case SomeEvent`): the run itself, its views, and the judge of bundles.
+#: Packages that may distinguish events of a run (`case SomeEvent`): the run itself, its views, and the judge of bundles.
 KNOW_EVENTS = ("shared/gatewright/run/", "shared/gatewright/view/", "shared/gatewright/evidence/")
 
 

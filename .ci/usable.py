@@ -1,4 +1,4 @@
-"""Whether this Python can set up the project: its version, and the modules that Debian ships apart. Says what to do if not.
+"""Whether this Python can set up the project: its version, and the modules that Debian ships apart. Prints what to do if not.
 
 It must be read by the Python that it turns away, so it is written for any.
 """

@@ -1,4 +1,4 @@
-"""A model for the agents of benchmarks, on loopback: it does what the name of the model says, and counts its tokens honestly.
+"""A model for the agents of benchmarks, on loopback: its name selects its behaviour, and it reports its real token counts.
 
 ``quick``: a command, a word, the end. ``thinking``: the same, each reply after two seconds. ``waiting``: it never answers.
 ``talking``: one reply without an end. ``turning``: command after command without an end.
@@ -19,7 +19,7 @@ from aiohttp import web
 from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider, Route
 from gatewright.models.prices import Price
 from gatewright.services.worker.agents.probe.model_apis import answer, read_request
-from gatewright.services.worker.agents.probe.script import RunCommand, Say, reply_to
+from gatewright.services.worker.agents.probe.script import RunCommand, Text, reply_to
 
 MODELS = ("quick", "thinking", "waiting", "talking", "turning")
 THINKING_SECONDS = 2.0
@@ -82,11 +82,11 @@ class BenchmarkModel:
                 await asyncio.sleep(THINKING_SECONDS)
         endless = asked.model == "turning"
         turn = (
-            RunCommand("true") if endless else RunCommand("echo added >src/part0/added.py") if not asked.step else Say("done")
+            RunCommand("true") if endless else RunCommand("echo added >src/part0/added.py") if not asked.step else Text("done")
         )
-        said = answer("responses", asked, reply_to(turn, asked.tools), self._number)
+        reply = answer("responses", asked, reply_to(turn, asked.tools), self._number)
         self._count(len(body))
-        return web.Response(body=_honest(said, len(body)).stream(), content_type="text/event-stream")
+        return web.Response(body=_honest(reply, len(body)).stream(), content_type="text/event-stream")
 
     async def _talk(self, request: web.Request, read: int) -> web.StreamResponse:
         """Words until the client leaves."""
@@ -110,14 +110,14 @@ class BenchmarkModel:
         self.sent.append((time.monotonic(), before + size // _BYTES_A_TOKEN))
 
 
-def _honest(said: Any, read: int) -> Any:
+def _honest(reply: Any, read: int) -> Any:
     """The reply, with the tokens that it took."""
-    for _, event in said.events:
+    for _, event in reply.events:
         whole = event.get("response", {})
         if "usage" in whole:
             tokens = read // _BYTES_A_TOKEN
             whole["usage"] |= {"input_tokens": tokens, "total_tokens": tokens + whole["usage"]["output_tokens"]}
-    return said
+    return reply
 
 
 def _event(data: dict[str, Any]) -> bytes:

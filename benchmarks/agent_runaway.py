@@ -48,7 +48,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Stopped:
-    """``counted``: what the run says was used; ``sent``: what the provider had sent by then. ``seconds``: from what went beyond
+    """``counted``: the run's recorded usage; ``sent``: what the provider had sent by then. ``seconds``: from what went beyond
     the limit, or the last reply before it, until no process of the agent was left.
     """
 

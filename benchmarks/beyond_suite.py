@@ -2,7 +2,7 @@
 
 The command alone, in the clone; a run that has it as its acceptance test, on a running stack; and `gatewright run` with a
 stack of its own. The three take turns, after one of each that is not counted: mirrors and the baseline's tests are known then.
-Told is the median of a round's run less its suite. Run it with ``python -m benchmarks.beyond_suite [--rounds 3]``.
+It reports the median of a round's run less its suite. Run it with ``python -m benchmarks.beyond_suite [--rounds 3]``.
 ``make bench`` does so too.
 """
 

@@ -3,7 +3,7 @@
 The tree of REF is checked out for the time (a git worktree) and measured with this tree's programs and packages, in turns with
 this tree, so that both see the same machine. Shown are the median of each figure over the rounds with the least and the most,
 and the ratio new to old: its median over the rounds, its least and its most. Processor time and ratios hold on a busy machine;
-times do not. A tree whose packages or interfaces differ too much cannot be measured like this, and its process says why.
+times do not. A tree whose packages or interfaces differ too much cannot be measured like this, and its process prints why.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What open pages cost the console: 500 open runs, 50 pages that follow the board, and a few transitions a second.
 
 Processor time of the console alone, its bus in memory with it; the pages are read by another process, which notes when each
-page was told of each transition: the lag, from before it is written until the page has it.
+page received each transition: the lag, from before it is written until the page has it.
 
     python -m benchmarks.console_pages [SECONDS]
 """
@@ -26,11 +26,11 @@ from tests.view.ledgers import make_run
 RUNS, PAGES, PAUSE = 500, 50, 0.2
 #: Seconds that pages are given for the last transition.
 LAST = 2.0
-#: Ends with its input, and prints by page when each event came: the sequence up to which it tells, and the time.
+#: Ends with its input, and prints by page when each event came: its last sequence, and the time.
 READERS = """
 import asyncio, json, re, sys, time
 port, position, pages = sys.argv[1:]
-told = [[] for _ in range(int(pages))]
+received = [[] for _ in range(int(pages))]
 async def follow(page):
     reader, writer = await asyncio.open_connection("127.0.0.1", int(port), limit=1 << 24)
     writer.write(f"GET /events?view=board&after={position} HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\n\\r\\n".encode())
@@ -38,20 +38,20 @@ async def follow(page):
         if line.startswith(b"id: "):
             page.append((int(line.rpartition(b":")[2]), time.time()))
 async def main():
-    following = [asyncio.create_task(follow(page)) for page in told]
+    following = [asyncio.create_task(follow(page)) for page in received]
     await asyncio.to_thread(sys.stdin.read)
     for each in following:
         each.cancel()
     await asyncio.gather(*following, return_exceptions=True)
 asyncio.run(main())
-print(json.dumps(told))
+print(json.dumps(received))
 """
 
 
-def lags(written: Mapping[int, float], told: Sequence[Sequence[tuple[int, float]]]) -> list[float]:
-    """Seconds from each transition, by its sequence, until each page was told of it; infinite for one that never was."""
+def lags(written: Mapping[int, float], received: Sequence[Sequence[tuple[int, float]]]) -> list[float]:
+    """Seconds from each transition, by its sequence, until each page received it; infinite for one that never arrived."""
     found = []
-    for page in told:
+    for page in received:
         events = iter(page)
         upto, at = 0, 0.0
         for sequence, begun in sorted(written.items()):
@@ -82,10 +82,10 @@ def main(seconds: float) -> None:
             time.sleep(PAUSE)
         lasted, spent = time.monotonic() - begun, time.process_time() - used
         time.sleep(LAST)
-        told, _ = readers.communicate()
+        received, _ = readers.communicate()
         console.close()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    waited = sorted(lags(written, json.loads(told)))
+    waited = sorted(lags(written, json.loads(received)))
     print(f"{RUNS} open runs, {PAGES} pages, {len(written) / lasted:.1f} transitions a second for {lasted:.0f} s")
     print(f"processor {spent / lasted:.2f} of one core, memory {memory:.0f} MB, a whole page {len(page) / 1000:.0f} kB")
     print(

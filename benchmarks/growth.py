@@ -6,8 +6,8 @@
 4. Shards: a run whose work is done in so many parts.
 5. Workers: a task of one second, with so many workers that have thirty each.
 
-Shown is processor time, of the whole stack where nothing else is said: it holds on a busy machine, where times do not. Where a
-line should be flat or straight, the ratio of its ends says whether it is. All of it takes an hour of one core. ``--history``
+Shown is processor time, of the whole stack unless stated otherwise: it holds on a busy machine, where times do not. Where a
+line should be flat or straight, the ratio of its ends shows whether it is. All of it takes an hour of one core. ``--history``
 without sizes leaves that series out, and ``--figures`` keeps what was measured for the chart of a later go that leaves it out.
 """
 

@@ -58,8 +58,8 @@ def review(body: dict[str, Any]) -> Turn:
     """A verdict, after two seconds, on the one line that there is."""
     path = next(iter(_ADDED.findall(json.dumps(body))))
     line = {"path": path, "line": 1, "note": "it is there"}
-    said = answering({"verdict": "PASS", "summary": "It is there.", "evidence": [line]})(body)
-    return Slow(SECONDS, said) if isinstance(said, Say) else said
+    turn = answering({"verdict": "PASS", "summary": "It is there.", "evidence": [line]})(body)
+    return Slow(SECONDS, turn) if isinstance(turn, Say) else turn
 
 
 async def _measure(root: Path, provider: ScriptedProvider, rounds: int) -> dict[str, list[float]]:

@@ -168,11 +168,11 @@ def timed(home: Path, words: Sequence[str]) -> tuple[float, float]:
     for _ in range(3):
         argv = [sys.executable, "-I", "-c", _WAITING, sys.executable, "-m", "gatewright.app.cli.main", *words]
         environment = {**os.environ, "GATEWRIGHT_HOME": str(home)}
-        said = subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout.split()
-        if said[0] != "0" and words[0] != "abort":  # there is nothing to abort
-            raise SystemExit(f"gatewright {words[0]} ended with {said[0]}")
-        seconds.append(float(said[1]))
-        memory = max(memory, int(said[2]) / 1024)
+        output = subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout.split()
+        if output[0] != "0" and words[0] != "abort":  # there is nothing to abort
+            raise SystemExit(f"gatewright {words[0]} ended with {output[0]}")
+        seconds.append(float(output[1]))
+        memory = max(memory, int(output[2]) / 1024)
     return statistics.median(seconds), memory
 
 

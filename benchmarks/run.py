@@ -173,7 +173,7 @@ def gatekeeper_seconds(stack: Supervisor) -> float:
 
 
 def longest_gap(events: Sequence[OrchestratorEvent]) -> float:
-    """Seconds from the order of a task to its start, the longest of those whose role says when it started."""
+    """Seconds from the order of a task to its start, the longest of those whose role reports its start."""
     ordered = {event.task_id: when(event) for event in events if event.event_type == "task_dispatched"}
     reports = [(event.task_id, event.payload.get("result") or event.payload.get("report") or {}) for event in events]
     begun = [(task_id, report["started_at"]) for task_id, report in reports if "started_at" in report]

@@ -61,8 +61,8 @@ class Flown:
 async def measure(root: Path, steps: Sequence[int], each: int) -> tuple[list[Scaled], list[Scaled], list[Flown]]:
     fields = make_fields(root / "fields", -(-max(steps) * each // MOST_SHARDS))
     async with running(root / "home", workers=0) as stack, Client.connect(stack.address) as client:
-        waiting = [await told(scaled(stack, client, fields, WAITING, count, each)) for count in steps]
-        sandboxed = [await told(scaled(stack, client, fields, SANDBOXED, count, each)) for count in steps[::3]]
+        waiting = [await report(scaled(stack, client, fields, WAITING, count, each)) for count in steps]
+        sandboxed = [await report(scaled(stack, client, fields, SANDBOXED, count, each)) for count in steps[::3]]
     repository = make_repository(root / "repository")
     async with running(root / "trivial", workers=2) as stack, Client.connect(stack.address) as client:
         await flown(stack, client, repository, 2, 0, 0.0)
@@ -97,7 +97,7 @@ async def running(home: Path, *, workers: int) -> AsyncIterator[Supervisor]:
         await stack.stop()
 
 
-async def told(work: Awaitable[Scaled]) -> Scaled:
+async def report(work: Awaitable[Scaled]) -> Scaled:
     done = await work
     console.print(f"[dim]{done.workers} workers, {done.tasks} tasks: {done.measured:.2f} s[/]")
     return done

@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Kind:
-    """``module`` is run by each worker process; ``command`` is what the contract says."""
+    """``module`` is run by each worker process; ``command`` is the contract's command."""
 
     name: str
     module: str
@@ -110,7 +110,7 @@ async def crew(stack: Supervisor, kind: Kind, workers: int) -> AsyncIterator[lis
         processes = [await fork_server.fork(plan) for plan in plans]
         async with asyncio.timeout(READY_SECONDS):
             for plan in plans:
-                while b'"probed"' not in plan.log.read_bytes():  # noqa: ASYNC110 - another process writes it
+                while b'"probe_passed"' not in plan.log.read_bytes():  # noqa: ASYNC110 - another process writes it
                     await asyncio.sleep(0.05)
         yield [process.pid for process in processes]
         for process in processes:

@@ -31,8 +31,8 @@ def invoke(words: Sequence[str], stdin: str | bytes | None = None) -> subprocess
             _table().main(args=list(words), prog_name="gatewright")
         except SystemExit as end:
             exit_code = end.code
-        said, beside = (stream.getvalue().decode().replace("\r\n", "\n") for stream in (out, err))
-    return subprocess.CompletedProcess(words, exit_code, said, beside)
+        output, beside = (stream.getvalue().decode().replace("\r\n", "\n") for stream in (out, err))
+    return subprocess.CompletedProcess(words, exit_code, output, beside)
 
 
 def invoke_in(

@@ -29,7 +29,7 @@ UMASK = 0o022
 gc.disable()
 # An example that takes long on a busy machine is no counter-example.
 settings.register_profile("unhurried", deadline=None)
-# What `make test` plays of the searches that do not say how wide they are.
+# What `make test` plays of the searches that set no number of examples.
 settings.register_profile("few", settings.get_profile("unhurried"), max_examples=25)
 settings.load_profile("unhurried")
 
@@ -133,7 +133,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many files the tamper matrix changed; each of them was caught. Told where all reports meet."""
+    """How many files the tamper matrix changed; each of them was caught. The process that collects all reports prints it."""
     passed = terminalreporter.stats.get("passed", ())
     cells = [value for report in passed for name, value in report.user_properties if name == "tampered"]
     if cells:

@@ -14,7 +14,7 @@ Answers = list[dict[str, Any]]
 
 
 async def answers_to(client: Client, subject: str, complete: Callable[[Answers], bool]) -> Answers:
-    """What is answered to a question of the NATS services protocol, until ``complete`` says that it is all."""
+    """What is answered to a question of the NATS services protocol, until ``complete`` returns true."""
     answers: Answers = []
     done = asyncio.Event()
 

@@ -57,12 +57,12 @@ class SoftwarePasskey:
         signature = self.secret.sign(head + hashlib.sha256(client_data).digest(), ec.ECDSA(SHA256()))
         return PasskeyAssertion(client_data, head, signature)
 
-    def sign(self, namespace: str, message: bytes, **said: object) -> str:
+    def sign(self, namespace: str, message: bytes, **fields: object) -> str:
         """The signature of ``message`` in its armour."""
-        assertion = self.asserted(challenge_of(namespace, message), **said)  # type: ignore[arg-type] # flags, or members
+        assertion = self.asserted(challenge_of(namespace, message), **fields)  # type: ignore[arg-type] # flags, or members
         return armoured_assertion(self.line, namespace, assertion)
 
-    def signed(self, document: Document, namespace: str = NAMESPACE, **said: object) -> SignedDecision:
+    def signed(self, document: Document, namespace: str = NAMESPACE, **fields: object) -> SignedDecision:
         """A decision as a page sends it."""
         data = codec.encode(document)
-        return SignedDecision(document=data.decode(), signature=self.sign(namespace, data, **said))
+        return SignedDecision(document=data.decode(), signature=self.sign(namespace, data, **fields))

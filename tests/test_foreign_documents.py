@@ -9,23 +9,23 @@ from gatewright.foreign_documents import JsonReader, UnreadableDocumentError, re
 from tests.odd_values import NO_DOCUMENTS, odd_bytes
 
 
-class Told(msgspec.Struct):
+class Decoded(msgspec.Struct):
     name: str
     numbers: tuple[int, ...] = ()
 
 
 @pytest.mark.parametrize("data", NO_DOCUMENTS)
 def test_bytes_that_are_no_document_are_one_error(data: bytes) -> None:
-    for read in (lambda data: read_json(data, Told), JsonReader(Told).decode):
+    for read in (lambda data: read_json(data, Decoded), JsonReader(Decoded).decode):
         with pytest.raises(UnreadableDocumentError):
             read(data)
 
 
 def test_an_odd_value_anywhere_is_read_or_one_error() -> None:
-    reader, taken = JsonReader(Told), 0
+    reader, taken = JsonReader(Decoded), 0
     for data in odd_bytes({"name": "x", "numbers": [1], "more": {"a": [{}]}}, (None, "x", [], {}, 1 << 70, "\ud800")):
         try:
-            taken += isinstance(reader.decode(data), Told)
+            taken += isinstance(reader.decode(data), Decoded)
         except UnreadableDocumentError:
             continue
     assert taken > 5

@@ -55,7 +55,7 @@ def test_a_prefix_without_an_interpreter_is_left_out(tmp_path: Path) -> None:
 
 
 def test_surroundings_name_programs_and_not_the_host() -> None:
-    told = host_facts.surroundings(sandbox={"sandbox": "bubblewrap"}, versions={"secret_scanner": "patterns"})
-    assert {"gatewright", "python", "git", "secret_scanner"} <= set(told.versions)
-    assert socket.gethostname().encode() not in codec.encode(told) or len(socket.gethostname()) < 4
-    assert told.sandbox == {"sandbox": "bubblewrap"}
+    surroundings = host_facts.surroundings(sandbox={"sandbox": "bubblewrap"}, versions={"secret_scanner": "patterns"})
+    assert {"gatewright", "python", "git", "secret_scanner"} <= set(surroundings.versions)
+    assert socket.gethostname().encode() not in codec.encode(surroundings) or len(socket.gethostname()) < 4
+    assert surroundings.sandbox == {"sandbox": "bubblewrap"}

@@ -1,4 +1,4 @@
-"""A Python that starts with LD_LIBRARY_PATH only: our own processes start, and doctor says what commands will meet."""
+"""A Python that starts with LD_LIBRARY_PATH only: our own processes start, and doctor reports what commands will meet."""
 
 from __future__ import annotations
 

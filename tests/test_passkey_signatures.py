@@ -76,8 +76,8 @@ Forged = Callable[[], str]
 CHALLENGE = challenge_of(SPACE, MESSAGE)
 
 
-def _answer(**said: object) -> str:
-    return PASSKEY.sign(SPACE, MESSAGE, **said)
+def _answer(**fields: object) -> str:
+    return PASSKEY.sign(SPACE, MESSAGE, **fields)
 
 
 def _reframed(before: bytes, after: bytes) -> str:
@@ -100,7 +100,7 @@ FORGED: dict[str, tuple[Forged, str]] = {
     "nobody was there": (lambda: _answer(flags=0x04), "signature_invalid"),
     "a new key in it": (lambda: _answer(flags=RECOGNISED | 0x40), "signature_invalid"),
     "extensions that are not there": (lambda: _answer(flags=RECOGNISED | 0x80), "signature_invalid"),
-    "extensions that no flag tells of": (lambda: _answer(extensions=b"\xa0"), "signature_invalid"),
+    "extensions that no flag announces": (lambda: _answer(extensions=b"\xa0"), "signature_invalid"),
     "a key that is made": (lambda: _answer(type="webauthn.create"), "signature_invalid"),
     "another challenge": (lambda: _answer(challenge="AAAA"), "signature_invalid"),
     "a frame in a page of another site": (lambda: _answer(crossOrigin=True), "signature_invalid"),

@@ -1,4 +1,4 @@
-"""The pause of a loop: as long as it is to be, or until the process is told to leave."""
+"""The pause of a loop: as long as it is to be, or until the process is stopped."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def text(data: bytes) -> bytes:
 
 
 def of_a_token(kind: str, flags: int) -> tuple[str, str]:
-    """A key and a signature as a hardware token makes them; ``flags`` say whether it was touched."""
+    """A key and a signature as a hardware token makes them; ``flags`` state whether it was touched."""
     application = b"ssh:"
     signed = b"SSHSIG" + text(SPACE.encode()) + text(b"") + text(b"sha512") + text(hashlib.sha512(MESSAGE).digest())
     tail = bytes([flags]) + struct.pack(">I", 7)

@@ -1,7 +1,7 @@
 """Stacks of tests without the start of an interpreter each: one for the process of the tests has imported all roles.
 
-A stack's fork server, its roles and its command line are still processes of their own; ``warm_interpreter_process.py`` says in
-what they are like others. How a fresh interpreter starts is the subject of tests/stack and of tests/cli, without this.
+A stack's fork server, its roles and its command line are still processes of their own. ``warm_interpreter_process.py`` lists
+in what they are like others. How a fresh interpreter starts is the subject of tests/stack and of tests/cli, without this.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ ROOT = Path(__file__).resolve().parents[1]
 STAND_IN = """#!{python} -IS
 import _socket, posix, sys, time
 minus_p, minus_m, module, *words = sys.argv[1:]
-told = _socket.socket(_socket.AF_UNIX)
-told.connect({place!r})
+connection = _socket.socket(_socket.AF_UNIX)
+connection.connect({place!r})
 text = str.maketrans({{'"': '\\\\"', "\\\\": "\\\\\\\\", **{{number: "\\\\u%04x" % number for number in range(32)}}}})
-said = lambda value: '"' + value.translate(text) + '"'
+quoted = lambda value: '"' + value.translate(text) + '"'
 environment = {{name.decode(): value.decode() for name, value in posix.environ.items()}}
 body = ('{{"module": %s, "words": [%s], "environment": {{%s}}, "directory": %s}}' % (
-    said(module), ", ".join(map(said, words)),
-    ", ".join(said(name) + ": " + said(value) for name, value in environment.items()), said(posix.getcwd()),
+    quoted(module), ", ".join(map(quoted, words)),
+    ", ".join(quoted(name) + ": " + quoted(value) for name, value in environment.items()), quoted(posix.getcwd()),
 )).encode()
 files = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
-told.sendmsg([len(body).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+connection.sendmsg([len(body).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 while body:
-    body = body[told.send(body):]
-status = int(told.recv(16) or b"-9")
+    body = body[connection.send(body):]
+status = int(connection.recv(16) or b"-9")
 if status < 0:
     posix.kill(posix.getpid(), -status)
     time.sleep(10)

@@ -1,8 +1,8 @@
 """An interpreter that has imported all roles once, and forks the programs of the product that tests start.
 
 Every program is a process of its own: its environment, folder, arguments and standard files are those that it was started with,
-its session is new, and it has no other file of this process. It is only spared the imports and the catalogue of secrets. Its
-end is told to the process that stands for it (``STAND_IN`` of ``warm_interpreter.py``); when that one ends first, it is killed.
+its session is new, and it has no other file of this process. It is only spared the imports and the catalogue of secrets. The
+process that stands for it (``STAND_IN`` of ``warm_interpreter.py``) gets its exit code; when that one ends first, it is killed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LENGTH = 4
 
 
 class Program(msgspec.Struct, frozen=True):
-    """``module`` is run with ``words``; ``path`` is what PYTHONPATH says, which only a starting interpreter reads."""
+    """``module`` is run with ``words``; ``path`` is the value of PYTHONPATH, which only a starting interpreter reads."""
 
     module: str
     words: tuple[str, ...]
@@ -63,7 +63,7 @@ class Program(msgspec.Struct, frozen=True):
 
 class Born(NamedTuple):
     pid: int
-    told: socket.socket
+    connection: socket.socket
 
 
 class WarmInterpreter:
@@ -83,9 +83,9 @@ class WarmInterpreter:
                 if key.fd == 0:
                     return None
                 if key.fd in self._by_end:
-                    self._tell_end(key.fd)
+                    self._report_end(key.fd)
                 elif key.fd in self._by_stand_in:
-                    # Nothing more is said on it: the process that stands for the program has ended.
+                    # Nothing more arrives on it: the process that stands for the program has ended.
                     self._selector.unregister(key.fd)
                     os.kill(self._by_stand_in.pop(key.fd), signal.SIGKILL)
                 else:
@@ -93,8 +93,8 @@ class WarmInterpreter:
                     if program is not None:
                         return program
 
-    def _fork(self, told: socket.socket) -> Program | None:
-        program, files = _receive(told)
+    def _fork(self, connection: socket.socket) -> Program | None:
+        program, files = _receive(connection)
         if program.environment.get(CONSULTING):
             for module in OF_QUESTIONS:
                 importlib.import_module(module)
@@ -103,47 +103,47 @@ class WarmInterpreter:
         pid = os.fork()
         if pid == 0:
             before_program()
-            self._leave(told, files)
+            self._leave(connection, files)
             return program
         for descriptor in files:
             os.close(descriptor)
         end = os.pidfd_open(pid)
-        self._by_end[end] = Born(pid, told)
-        self._by_stand_in[told.fileno()] = pid
-        for watched in (end, told.fileno()):
+        self._by_end[end] = Born(pid, connection)
+        self._by_stand_in[connection.fileno()] = pid
+        for watched in (end, connection.fileno()):
             self._selector.register(watched, selectors.EVENT_READ)
         return None
 
-    def _leave(self, told: socket.socket, files: Sequence[int]) -> None:
+    def _leave(self, connection: socket.socket, files: Sequence[int]) -> None:
         self._selector.close()
         for target, source in enumerate(files):
             os.dup2(source, target)
         for end, born in self._by_end.items():
             os.close(end)
-            born.told.close()
-        for each in (told, self._listening):
+            born.connection.close()
+        for each in (connection, self._listening):
             each.close()
         for descriptor in files:
             os.close(descriptor)
 
-    def _tell_end(self, end: int) -> None:
+    def _report_end(self, end: int) -> None:
         born = self._by_end.pop(end)
         self._selector.unregister(end)
         os.close(end)
         _, status = os.waitpid(born.pid, 0)
-        if self._by_stand_in.pop(born.told.fileno(), None) is not None:
-            self._selector.unregister(born.told)
+        if self._by_stand_in.pop(born.connection.fileno(), None) is not None:
+            self._selector.unregister(born.connection)
             with contextlib.suppress(OSError):
-                born.told.sendall(str(os.waitstatus_to_exitcode(status)).encode())
-        born.told.close()
+                born.connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+        born.connection.close()
 
 
-def _receive(told: socket.socket) -> tuple[Program, list[int]]:
+def _receive(connection: socket.socket) -> tuple[Program, list[int]]:
     files = array.array("i")
-    head, beside, _, _ = told.recvmsg(LENGTH, socket.CMSG_SPACE(STANDARD_FILES * files.itemsize), socket.MSG_CMSG_CLOEXEC)
+    head, beside, _, _ = connection.recvmsg(LENGTH, socket.CMSG_SPACE(STANDARD_FILES * files.itemsize), socket.MSG_CMSG_CLOEXEC)
     for _, _, data in beside:
         files.frombytes(data)
-    body = told.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    body = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
     return msgspec.json.decode(body, type=Program), list(files)
 
 

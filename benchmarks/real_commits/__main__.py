@@ -55,7 +55,7 @@ def main() -> None:
         for commit in commits:
             for row in _forms(commit, options.clones.absolute(), work, options.pack, options.form):
                 rows.append(row)
-                _tell(row, options.record)
+                _report(row, options.record)
     _show(rows)
     raise SystemExit(0 if all(row.right for row in rows) else 1)
 
@@ -82,7 +82,7 @@ def _forms(commit: RealCommit, clones: Path, work: Path, pack: str, forms: list[
             return  # what is refused anyhow shows nothing of the other forms
 
 
-def _tell(row: Row, record: Path | None) -> None:
+def _report(row: Row, record: Path | None) -> None:
     verdict = row.verdict
     took = f"{verdict.seconds:.1f} s ({verdict.processor:.1f} s of processor)"
     console.print(

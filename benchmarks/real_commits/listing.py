@@ -51,7 +51,7 @@ class RealCommit:
 
 
 def read_list(path: Path = LIST) -> tuple[RealCommit, ...]:
-    """Every commit of the list, with what its project says where it says nothing itself."""
+    """Every commit of the list, with its project's fields where it has none of its own."""
     return tuple(
         _commit(project, each if isinstance(each, dict) else {"commit": each}, first=number == 0)
         for project in tomllib.loads(path.read_text())["project"]
@@ -60,14 +60,14 @@ def read_list(path: Path = LIST) -> tuple[RealCommit, ...]:
 
 
 def _commit(project: dict[str, Any], own: dict[str, Any], *, first: bool) -> RealCommit:
-    said = {**project, **own}
+    fields = {**project, **own}
     return RealCommit(
-        project=said["name"],
-        kind=said["kind"],
-        commit=said["commit"],
-        tests=tuple(said["tests"]),
-        broken=SourceEdit(**said["broken"]),
-        silent=SourceEdit(**said["silent"]) if first else None,
-        opens=tuple(said["opens"]),
-        refused=said.get("refused", ""),
+        project=fields["name"],
+        kind=fields["kind"],
+        commit=fields["commit"],
+        tests=tuple(fields["tests"]),
+        broken=SourceEdit(**fields["broken"]),
+        silent=SourceEdit(**fields["silent"]) if first else None,
+        opens=tuple(fields["opens"]),
+        refused=fields.get("refused", ""),
     )

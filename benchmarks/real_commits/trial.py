@@ -1,7 +1,7 @@
 """One change through `gatewright run`, as a stranger types it: at most twice, the second time by the options that were printed.
 
 The repository is a clone of its own, checked out at the parent of the commit. What may change are the paths that the commit
-changes, those below the project's tests as tests; whatever else is protected is opened only when the printed command says so.
+changes, those below the project's tests as tests; other protected paths are opened only by options of the printed command.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Verdict:
 
 
 def git(folder: Path, *words: str) -> str:
-    """What git says, without its last line end. Raises CalledProcessError."""
+    """Return git's output without its last line end. Raises CalledProcessError."""
     finished = subprocess.run(
         ["git", "-C", str(folder), *words], check=True, capture_output=True, text=True, errors="surrogateescape"
     )

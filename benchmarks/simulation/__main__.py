@@ -14,8 +14,8 @@ from statistics import mean
 from benchmarks.simulation.economy import LoopWithoutWaiting
 from benchmarks.simulation.world import Outcome, Scenario, World
 
-#: Runs from one word about how far it is to the next, and from one look for what goes in circles to the next.
-TOLD, COLLECTED = 1_000, 25_000
+#: Runs between two reports of progress, and between two collections of reference cycles.
+REPORTED, COLLECTED = 1_000, 25_000
 
 
 def main() -> int:
@@ -45,13 +45,13 @@ def main() -> int:
 
 
 def run(world: World) -> Outcome:
-    """Play it to its end, or until it is interrupted; tell every ``TOLD`` runs how far it is, and the most memory so far."""
+    """Play it to its end, or until it is interrupted; report progress and the most memory every ``REPORTED`` runs."""
 
     def stop(*_: object) -> None:
         world.stopped = True
 
     loop = LoopWithoutWaiting()
-    world.progress = tell
+    world.progress = report
     signal.signal(signal.SIGINT, stop)
     try:
         return loop.run_until_complete(world.play())
@@ -59,9 +59,9 @@ def run(world: World) -> Outcome:
         loop.close()
 
 
-def tell(outcome: Outcome) -> None:
+def report(outcome: Outcome) -> None:
     over = outcome.landed + outcome.failed
-    if over % TOLD == 0:
+    if over % REPORTED == 0:
         if over % COLLECTED == 0:
             gc.collect()
         sys.stderr.write(f"{over} runs over, {time.process_time():.0f} s, {most_memory()} MB\n")

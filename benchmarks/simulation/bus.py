@@ -1,4 +1,4 @@
-"""A bus in simulated time: the queues of the topology with their rules, and the ledger. It says what can be delivered.
+"""A bus in simulated time: the queues of the topology with their rules, and the ledger. It lists what can be delivered.
 
 The rules are those of the server: ids are remembered for the stream's window, a consumer delivers again after ``ack_wait`` and
 ``max_deliver`` times at most, the most urgent class first. Whatever a process asks may be its last act (``Line``).
@@ -84,7 +84,7 @@ class Queue:
 
 
 class SimulatedBus:
-    """What lies on the bus. ``arrived`` is told of each consumer that has something to deliver.
+    """What lies on the bus. ``arrived`` is called with each consumer that has something to deliver.
 
     ``partitions``: in how many streams the ledger lies, each with sequences and message ids of its own.
     """

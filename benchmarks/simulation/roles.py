@@ -1,4 +1,4 @@
-"""What the roles and the gates say in a simulation: everything passes. The documents are real ones, as small as may be."""
+"""The answers of roles and gates in a simulation: everything passes. The documents are real ones, as small as may be."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AT = "2026-01-01T00:00:00.000Z"
 _PASSED = GateOutcome(passed=True, violations=())
 
 
-def said(role: str, contract: TaskContract, run_id: str, task_id: str, shards: int) -> RoleDocument:
+def answer_of(role: str, contract: TaskContract, run_id: str, task_id: str, shards: int) -> RoleDocument:
     """The answer of a role to a task of a run."""
     agent = Agent(role="WORKER", agent_id="simulated")
     match role:

@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks.simulation.bus import Line, ProcessDied, SimulatedBus, SimulatedClock
 from benchmarks.simulation.economy import EconomicLedger, SharedReadings
-from benchmarks.simulation.roles import NoBundles, NoSigner, PassingGates, said
+from benchmarks.simulation.roles import NoBundles, NoSigner, PassingGates, answer_of
 from gatewright.bus import topology as t
 from gatewright.bus.port import MESSAGE_ID_HEADER, Message
 from gatewright.contracts import TaskContract, Transition, codec
@@ -223,7 +223,7 @@ class World:
             self._work(queue, *held)
 
     def _work(self, queue: t.Consumer, message: Message, delivery: int) -> None:
-        """A process of a role has a task in hand: it answers, answers and forgets to say so, or dies."""
+        """A process of a role has a task in hand: it answers, answers without an acknowledgement, or dies."""
         found, role = self.scenario, queue.owner
         mean = found.task_seconds if role == "worker" else 1.0
         took = mean if found.fixed else self.chance.expovariate(1 / mean)
@@ -246,7 +246,7 @@ class World:
             if not died:
                 contract, shards = self.orders.get(ref.run_id, (None, 0))
                 if contract is not None:
-                    document = said(role, contract, ref.run_id, ref.task_id, shards)
+                    document = answer_of(role, contract, ref.run_id, ref.task_id, shards)
                     answer = RoleReplied(cast("Any", role), document, f"{ref.run_id}:{ref.task_id}")
                     ids = {"run_id": ref.run_id, "task_id": ref.task_id}
                     self._store(t.result_subject(role), answer, ids, answer.message_id)
@@ -282,7 +282,7 @@ class World:
             self._arrived(queue)
 
     async def _judge(self, gatekeeper: _Gatekeeper, queue: t.Consumer, message: Message, delivery: int) -> None:
-        """A gatekeeper has an input in hand: it may die at any call of the bus, or before it says that it is done."""
+        """A gatekeeper has an input in hand: it may die at any call of the bus, or before it acknowledges it."""
         item = self.answers[msgspec.json.decode(message.data)["answer"]]
         run_id = item.run_id if isinstance(item, Submitted) else msgspec.json.decode(message.data)["run_id"]
         dies = self.chance.random() < self.scenario.gatekeeper_dies
@@ -337,7 +337,7 @@ class World:
         self._later(LOOK, self._look)
 
     def _saw(self, run_id: str) -> None:
-        """Whatever was written about the run is told to those who follow the ledger."""
+        """Pass every new ledger entry of the run to the readers of the ledger."""
         entries = self.bus.entries(t.run_subject(run_id))
         sealed = False
         for message in entries[self._entries.get(run_id, 0) :]:

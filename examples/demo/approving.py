@@ -64,7 +64,7 @@ class Approving:
         project, patch = self.folder / "greeter", self.folder / "greeter.patch"
         asked_for = ["run", REQUEST, "--allow", "greeter.py", "--test", "python -m unittest -q test_greeter"]
         words = [*asked_for, "--env", str(self.prefix), "--patch", str(patch)]
-        self._say(words)
+        self._print_command(words)
         with subprocess.Popen([*GATEWRIGHT, *words], cwd=project, env=self._environment) as process:
             try:
                 self._answer(self._question(process))
@@ -106,10 +106,10 @@ class Approving:
         raise SystemExit("the run never asked for its approval")
 
     def _answer(self, run_id: str) -> None:
-        told = "the run is parked. As from another terminal, this script answers, with a key that it made:"
-        self.console.print(f"\n{told}", soft_wrap=True)
+        notice = "the run is parked. As from another terminal, this script answers, with a key that it made:"
+        self.console.print(f"\n{notice}", soft_wrap=True)
         words = ["approvals", "approve", run_id, "--as", PERSON, "--key", str(self._key), "--phrase", PHRASE]
-        self._say(words)
+        self._print_command(words)
         if subprocess.run([*GATEWRIGHT, *words], cwd=self.folder, env=self._environment, check=False).returncode != 0:
             raise SystemExit("the approval was refused")
 
@@ -120,5 +120,5 @@ class Approving:
         answer: dict[str, Any] = json.loads(asked.stdout) if asked.returncode == 0 else {}
         return answer
 
-    def _say(self, words: list[str]) -> None:
+    def _print_command(self, words: list[str]) -> None:
         self.console.print("$ gatewright " + shlex.join(words), style="bold", markup=False, soft_wrap=True)

@@ -63,7 +63,7 @@ def main() -> int:
     queued = Queueing(DEMO / "queue", PREFIX, console).play()
     seconds = time.monotonic() - started
     console.rule("what happened")
-    tell(landed, refused, played)
+    report(landed, refused, played)
     console.print(f"\n{alone + len(ORDERS)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
     look(landed, refused[0][1])
     console.print(f"\n{queued}", markup=False, soft_wrap=True)
@@ -189,14 +189,14 @@ class Change:
                 process.wait()
                 raise
         shown = subprocess.run([*GATEWRIGHT, "show", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True)
-        said = json.loads(shown.stdout) if shown.stdout else {}
-        if "result" not in said:
+        document = json.loads(shown.stdout) if shown.stdout else {}
+        if "result" not in document:
             raise SystemExit(f"there was no run: `gatewright run` ended with {code}\n{shown.stderr}")
-        result: dict[str, object] = said["result"]
+        result: dict[str, object] = document["result"]
         return code, result
 
 
-def tell(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object]]], played: list[RecordedRun]) -> None:
+def report(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object]]], played: list[RecordedRun]) -> None:
     """One line for each run."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_row("[green]landed[/]", "a codemod by two workers", str(landed["status"]))

@@ -56,7 +56,7 @@ _WHEN = "2026-01-02T03:04:05+0000"
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """``folder`` below ``recorded`` has the calls; ``words`` say who makes the change."""
+    """``folder`` below ``recorded`` has the calls; ``words`` select the executor."""
 
     title: str
     folder: str

@@ -485,9 +485,9 @@ class Orchestrator:
         return sealed, await asyncio.to_thread(self._memory, run, sealed)
 
     async def _report_seal(self, run: Run, sealed: Sealed, memory: MemoryEntry | None) -> None:
-        said = f"{run.run_id}:sealed"
+        message_id = f"{run.run_id}:sealed"
         outcome = await self._step(
-            run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, said, memory)
+            run.run_id, SealReported(sealed.manifest_sha256, sealed.signer, sealed.location, message_id, memory)
         )
         counts = outcome.run.sealed if outcome.run is not None else None
         if outcome.run is not None and self.gates.memories is not None:
@@ -499,7 +499,7 @@ class Orchestrator:
         else:
             self._log(run).info("bundle_sealed", status=run.status, location=sealed.location)
             if isinstance(outcome, Recorded):
-                self._tell_trace(outcome.run, outcome.transitions)
+                self._export_trace(outcome.run, outcome.transitions)
         if counts is not None:
             await self.bundles.settled(run.run_id, counts.location)
         self.left_behind(run.run_id)
@@ -513,7 +513,7 @@ class Orchestrator:
         digest = hashlib.sha256(sealed.packet).hexdigest()
         return entry_of(packet, digest, sealed.manifest_sha256, lambda text: redact_words(text, scanner) == text)
 
-    def _tell_trace(self, run: Run, transitions: Sequence[Transition]) -> None:
+    def _export_trace(self, run: Run, transitions: Sequence[Transition]) -> None:
         """Export the trace. It is no evidence: a failure is logged and ignored."""
         if isinstance(self.spans, NoSpans):
             return

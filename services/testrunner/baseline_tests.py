@@ -13,7 +13,7 @@ from functools import partial
 
 from gatewright.contracts.reports import BaselineTests
 from gatewright.ecosystems.port import Purpose, TreeFiles
-from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.records import RunnerReport
 from gatewright.ecosystems.registry import recognise
 from gatewright.ecosystems.runner import commands, settings
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
@@ -64,9 +64,9 @@ async def run_baseline_tests(
         compiled=place.compiled,
     ) as workspace:
         await build_earlier(place, workspace, subject.sandbox)
-        completed, told = await subject.run(workspace, files, AskedRun(Purpose.ALL))
-        rewritten = await _rewritten(workspace, told)
-    return _facts(deciding, completed, told, rewritten)
+        completed, report = await subject.run(workspace, files, AskedRun(Purpose.ALL))
+        rewritten = await _rewritten(workspace, report)
+    return _facts(deciding, completed, report, rewritten)
 
 
 async def _deciding(
@@ -132,28 +132,28 @@ def _folders(path: bytes) -> list[bytes]:
     return [b"/".join(parts[:number]) for number in range(1, len(parts))]
 
 
-async def _rewritten(workspace: Workspace, told: Told) -> tuple[str, ...]:
+async def _rewritten(workspace: Workspace, report: RunnerReport) -> tuple[str, ...]:
     """Return the tests that the run changed, or all of them when that is unknown."""
-    files = test_files(told)
+    files = test_files(report)
     try:
         changed = {change.path.decode("utf-8", "replace") for change in await workspace.changes()}
     except DeniedError:
         return list_some(files)
-    return list_some(rewritten_of(files, changed, told.framework))
+    return list_some(rewritten_of(files, changed, report.framework))
 
 
-def _facts(deciding: frozenset[bytes], completed: Completed, told: Told, rewritten: tuple[str, ...]) -> BaselineTests:
+def _facts(deciding: frozenset[bytes], completed: Completed, report: RunnerReport, rewritten: tuple[str, ...]) -> BaselineTests:
     """A command that could not load a test, because nothing is as its tests expect it, has ended as tests that fail do."""
     stopped = completed.stopped or ("time" if completed.timed_out else "")
-    unloaded = not told.begun and not told.forged and 0 < completed.exit_code < _BY_A_SIGNAL
-    whole = told.complete and not contradicts(completed, told)
+    unloaded = not report.begun and not report.forged and 0 < completed.exit_code < _BY_A_SIGNAL
+    whole = report.complete and not contradicts(completed, report)
     return BaselineTests(
         paths=tuple(sorted(path.decode("utf-8", "replace") for path in deciding)[:_MOST_PATHS]),
         exit_code=completed.exit_code,
         complete=not stopped and not rewritten and (whole or unloaded),
-        counts=count_outcomes(told) if told.begun else None,
-        failed=list_some(each for each, outcome in told.outcomes.items() if outcome == "failed"),
-        unrun_count=len(told.collected - told.outcomes.keys()),
+        counts=count_outcomes(report) if report.begun else None,
+        failed=list_some(each for each, outcome in report.outcomes.items() if outcome == "failed"),
+        unrun_count=len(report.collected - report.outcomes.keys()),
         rewritten=rewritten,
         stopped=stopped,
     )

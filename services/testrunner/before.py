@@ -35,7 +35,9 @@ class FailuresBefore:
         self._sandbox = sandbox
         self._workspaces = workspaces
 
-    async def told(self, proof: TestProof, argv: tuple[str, ...], failed: Sequence[str], place: CommandPlace) -> TestProof:
+    async def add_baseline_result(
+        self, proof: TestProof, argv: tuple[str, ...], failed: Sequence[str], place: CommandPlace
+    ) -> TestProof:
         """``proof`` with how ``argv`` ends there; of its tests only ``failed`` are run, if there are any.
 
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
@@ -54,8 +56,8 @@ class FailuresBefore:
                 completed = await self._sandbox.run(argv, workspace=workspace, prefix=place.prefix, limits=place.limits)
             else:
                 subject = Instrumented(argv, framework, self._sandbox, place.prefix, place.limits)
-                completed, told = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, tuple(failed[:_MOST])))
-                again = [each for each in failed if told.outcomes.get(each) == "failed"]
+                completed, report = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, tuple(failed[:_MOST])))
+                again = [each for each in failed if report.outcomes.get(each) == "failed"]
         if completed.timed_out or completed.stopped:
             return proof
         return replace(proof, exit_before=completed.exit_code, failed_before=list_some(again))

@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from gatewright.ecosystems.go.building import CACHE, MODULES, GoBuild, go_build, is_told
+from gatewright.ecosystems.go.building import CACHE, MODULES, GoBuild, go_build, keys_cover_files
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror_tree import list_tree
@@ -74,8 +74,8 @@ class _Order:
     def name(self) -> str:
         """Key of the cache."""
         modules = [(os.fsdecode(entry.path), entry.object_id) for entry in self.modules]
-        told = json.dumps([__version__, self.environment, self.build.compiling, modules])
-        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        key = json.dumps([__version__, self.environment, self.build.compiling, modules])
+        return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
     def is_old(self, record: _Record | None) -> bool:
         """Whether what was kept has too little of what would be built."""
@@ -148,7 +148,7 @@ class BuildCache:
     ) -> Path | None:
         """The folder on the host that has what was built; None where not all that is in it may be trusted for other sources."""
         listed = await self._sandbox.run(build.listing, workspace=workspace, prefix=prefix, limits=limits)
-        if listed.exit_code or listed.truncated or not is_told(listed.stdout, workspace.path_inside):
+        if listed.exit_code or listed.truncated or not keys_cover_files(listed.stdout, workspace.path_inside):
             return None
         empty, folder = (workspace.task / f"{name}-{uuid.uuid4().hex}" for name in ("empty", "additions"))
         for each in (empty, folder):

@@ -184,8 +184,8 @@ class _Order:
     def written(self) -> bytes:
         """As the program reads it."""
         sources = [(os.fsdecode(path), source.rewritten, path in self.missing) for path, source in self.sources.items()]
-        told = {"sources": sources, "begin": list(self.wanted.loaded), "roots": self.wanted.roots, "least": WORTH}
-        return json.dumps(told).encode()
+        fields = {"sources": sources, "begin": list(self.wanted.loaded), "roots": self.wanted.roots, "least": WORTH}
+        return json.dumps(fields).encode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -200,8 +200,8 @@ class _Source:
     @property
     def name(self) -> str:
         """Key of its bytecode."""
-        told = json.dumps([os.fsdecode(self.path), self.object_id, self.rewritten])
-        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        key = json.dumps([os.fsdecode(self.path), self.object_id, self.rewritten])
+        return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _below(folder: Path, environment: str) -> Path:
@@ -237,10 +237,10 @@ def _is_compiled(entry: TreeEntry) -> bool:
 
 def _read_loaded(place: Path) -> dict[str, bool]:
     try:
-        told = read_json(place.read_bytes(), _Loaded)
+        loaded = read_json(place.read_bytes(), _Loaded)
     except (OSError, UnreadableDocumentError):
         return {}
-    return dict.fromkeys(told.paths, told.framework == "pytest")
+    return dict.fromkeys(loaded.paths, loaded.framework == "pytest")
 
 
 def _read_kept(folder: Path, sources: Mapping[bytes, _Source]) -> dict[bytes, Bytecode]:

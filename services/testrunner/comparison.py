@@ -11,7 +11,7 @@ from gatewright.contracts.reports import TestControl, TestCounts, TestProof
 from gatewright.ecosystems.port import Framework, Sentinel
 from gatewright.ecosystems.python.changed_sources import loadable
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
-from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.records import RunnerReport
 from gatewright.rules.reports.proof import file_of
 from gatewright.sandbox import Completed
 
@@ -21,30 +21,30 @@ _SETTINGS = SETTING_FILES | {"conftest.py"}
 _MOST = 100
 
 
-def facts(framework: Framework, completed: Completed, told: Told, changed: Iterable[str] = ()) -> TestProof:
+def facts(framework: Framework, completed: Completed, report: RunnerReport, changed: Iterable[str] = ()) -> TestProof:
     """Return the facts of the run itself; ``changed`` are the files that differ from the baseline."""
     changed = list(changed)
     return TestProof(
         framework=framework.name,
-        version=told.version,
-        complete=told.complete and not contradicts(completed, told),
-        counts=count_outcomes(told),
-        failed=list_some(each for each, outcome in told.outcomes.items() if outcome == "failed"),
+        version=report.version,
+        complete=report.complete and not contradicts(completed, report),
+        counts=count_outcomes(report),
+        failed=list_some(each for each, outcome in report.outcomes.items() if outcome == "failed"),
         # A command that starts the framework several times may run a test in each of them.
-        duplicates=tuple(sorted(told.duplicates)[:_MOST]) if told.begun == 1 else (),
-        patched=_patched_names(told, changed),
-        untouched=_untouched_files(framework, told, changed),
+        duplicates=tuple(sorted(report.duplicates)[:_MOST]) if report.begun == 1 else (),
+        patched=_patched_names(report, changed),
+        untouched=_untouched_files(framework, report, changed),
         shadowed=(
-            *(f"{name} -> {place}" for name, place in sorted(told.origins.items())[:_MOST]),
+            *(f"{name} -> {place}" for name, place in sorted(report.origins.items())[:_MOST]),
             *_in_place(framework, changed),
         ),
     )
 
 
-def _patched_names(told: Told, changed: Iterable[str]) -> tuple[str, ...]:
+def _patched_names(report: RunnerReport, changed: Iterable[str]) -> tuple[str, ...]:
     """What of the runner was not its own, but for what a file does that the baseline has as it is."""
     mine = frozenset(changed)
-    return tuple(f"{path}::{what}" for what, path in sorted(told.patched.items()) if not path or path in mine)[:_MOST]
+    return tuple(f"{path}::{what}" for what, path in sorted(report.patched.items()) if not path or path in mine)[:_MOST]
 
 
 def _in_place(framework: Framework, changed: Iterable[str]) -> tuple[str, ...]:
@@ -55,16 +55,16 @@ def _in_place(framework: Framework, changed: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{path} (bytecode that the change brings: leave it out)" for path in brought[:_MOST])
 
 
-def count_outcomes(told: Told) -> TestCounts:
+def count_outcomes(report: RunnerReport) -> TestCounts:
     """Count the reported tests by outcome."""
-    count = Counter(told.outcomes.values())
+    count = Counter(report.outcomes.values())
     return TestCounts(passed=count["passed"], failed=count["failed"], skipped=count["skipped"])
 
 
-def test_files(told: Told) -> frozenset[str]:
+def test_files(report: RunnerReport) -> frozenset[str]:
     """Return the files of the reported tests, and the files beside them that configured the run."""
-    beside = (path for path in told.loaded if path.rpartition("/")[2] in _SETTINGS)
-    return frozenset((*map(file_of, told.outcomes), *beside))
+    beside = (path for path in report.loaded if path.rpartition("/")[2] in _SETTINGS)
+    return frozenset((*map(file_of, report.outcomes), *beside))
 
 
 def with_rewritten(proof: TestProof, files: frozenset[str], edited: Iterable[str]) -> TestProof:
@@ -83,19 +83,19 @@ def rewritten_of(files: Iterable[str], edited: Iterable[str], framework: str) ->
     return sorted(paths.intersection(files).union(compiled))
 
 
-def _untouched_files(framework: Framework, told: Told, changed: Iterable[str]) -> tuple[str, ...]:
+def _untouched_files(framework: Framework, report: RunnerReport, changed: Iterable[str]) -> tuple[str, ...]:
     """Changed files that the framework's reporter could have seen being loaded, and did not; none where no test ran."""
-    if not framework.tells_files or not told.outcomes:
+    if not framework.reports_files or not report.outcomes:
         return ()
-    return tuple(path for path in loadable(changed) if path not in told.loaded)[:_MOST]
+    return tuple(path for path in loadable(changed) if path not in report.loaded)[:_MOST]
 
 
-def contradicts(completed: Completed, told: Told) -> bool:
+def contradicts(completed: Completed, report: RunnerReport) -> bool:
     """Return whether the command succeeded although the framework reported otherwise, or collected tests that never ran."""
-    return completed.exit_code == 0 and (any(told.ends) or not told.collected <= told.outcomes.keys())
+    return completed.exit_code == 0 and (any(report.ends) or not report.collected <= report.outcomes.keys())
 
 
-def with_control(proof: TestProof, sentinel: Sentinel, completed: Completed, told: Told) -> TestProof:
+def with_control(proof: TestProof, sentinel: Sentinel, completed: Completed, report: RunnerReport) -> TestProof:
     """Return the proof with the results of the two planted tests."""
     return replace(
         proof,
@@ -103,22 +103,22 @@ def with_control(proof: TestProof, sentinel: Sentinel, completed: Completed, tol
             failing=sentinel.failing,
             passing=sentinel.passing,
             exit_code=completed.exit_code,
-            failing_outcome=_outcome(told, sentinel.failing),
-            passing_outcome=_outcome(told, sentinel.passing),
+            failing_outcome=_outcome(report, sentinel.failing),
+            passing_outcome=_outcome(report, sentinel.passing),
         ),
     )
 
 
-def _outcome(told: Told, name: str) -> str:
+def _outcome(report: RunnerReport, name: str) -> str:
     """Return the outcome of a planted test: all its cases must agree, except those that a fixture skips."""
-    found = {outcome for each, outcome in told.outcomes.items() if each == name or each.startswith(f"{name}[")}
+    found = {outcome for each, outcome in report.outcomes.items() if each == name or each.startswith(f"{name}[")}
     found = found - {"skipped"} or found
     return found.pop() if len(found) == 1 else ""
 
 
-def with_baseline(proof: TestProof, told: Told, before: Mapping[str, str], newly_skipped: Iterable[str]) -> TestProof:
+def with_baseline(proof: TestProof, report: RunnerReport, before: Mapping[str, str], newly_skipped: Iterable[str]) -> TestProof:
     """The same with what became of the tests of the baseline."""
-    now = told.outcomes.keys()
+    now = report.outcomes.keys()
     lost = lost_tests(before, now)
     return replace(
         proof,

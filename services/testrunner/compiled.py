@@ -20,7 +20,7 @@ def missed_modules(
 
     ``present`` are the candidate's files: what it has compiled itself is not missed.
     """
-    said = completed.stdout + completed.stderr
+    output = completed.stdout + completed.stderr
     here = {path.rpartition("/")[2].partition(".")[0] for path in present if path.endswith((".so", ".pyd"))}
     found = []
     for site in sorted(site for prefix in prefixes for site in prefix.glob(_SITE)):
@@ -29,7 +29,7 @@ def missed_modules(
                 module = place.name.partition(".")[0]
                 dotted = ".".join((*place.parent.relative_to(site).parts, module))
                 wanted = (f"No module named '{dotted}'", f"cannot import name '{module}'")
-                if module not in here and any(words.encode() in said for words in wanted):
+                if module not in here and any(words.encode() in output for words in wanted):
                     found.append(f"{dotted} -> {place} (compiled, and not built from the candidate)")
     return tuple(found)
 

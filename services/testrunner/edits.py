@@ -33,17 +33,17 @@ class Edits:
     def in_proofs(self, commands: Sequence[TestCommand], files: Mapping[int, frozenset[str]]) -> list[TestCommand]:
         """``commands`` with what was rewritten of the ``files`` that each of them (by its number) needed to test."""
         changed = [path.decode("utf-8", "replace") for path in self.paths]
-        told = []
+        updated = []
         for number, command in enumerate(commands):
             proof = command.proof
             if proof is None or not files.get(number):
-                told.append(command)
+                updated.append(command)
                 continue
             proof = with_rewritten(proof, files[number], changed)
             if self.fault and not proof.unproven:
                 proof = replace(proof, unproven=f"the edits during the run are unknown: {self.fault}")
-            told.append(replace(command, proof=proof))
-        return told
+            updated.append(replace(command, proof=proof))
+        return updated
 
 
 async def find_edits(candidate: RebuiltCandidate, workspace: Workspace) -> Edits:

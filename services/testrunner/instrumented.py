@@ -11,7 +11,7 @@ from typing import Final
 
 from gatewright.ecosystems.pipe import PIPE, ReportPipe, report_pipe
 from gatewright.ecosystems.port import Framework, Purpose, ReporterOrder, TreeFiles, write_instruments
-from gatewright.ecosystems.records import LONGEST, Told, read_records
+from gatewright.ecosystems.records import LONGEST, RunnerReport, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import ADDITIONS_INSIDE
@@ -63,7 +63,7 @@ class Instrumented:
     limits: SandboxLimits
     built: tuple[BuiltBefore, ...] = ()
 
-    async def run(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[Completed, Told]:
+    async def run(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[Completed, RunnerReport]:
         """Run the command.
 
         Args:
@@ -86,14 +86,14 @@ class Instrumented:
 
     async def run_until_failure(
         self, workspace: Workspace, tree: TreeFiles, *, only: Sequence[str] = ()
-    ) -> tuple[Completed | None, Told]:
+    ) -> tuple[Completed | None, RunnerReport]:
         """Run all tests, or ``only`` these, and stop at the first failure; the result is None then."""
         asked = AskedRun(Purpose.COLLECT if only else Purpose.ALL, tuple(only))
         order, additions = await self._additions(workspace, tree, asked)
         first = _FirstFailure(order.token)
         with report_pipe(additions.folder, first.hear) as pipe:
             running = asyncio.create_task(self._start(workspace, additions))
-            failing = asyncio.create_task(first.told.wait())
+            failing = asyncio.create_task(first.failed.wait())
             try:
                 await asyncio.wait((running, failing), return_when=asyncio.FIRST_COMPLETED)
                 completed = running.result() if running.done() else None
@@ -129,7 +129,7 @@ class _FirstFailure:
     """Reads a reporter's output until a test has failed."""
 
     def __init__(self, token: str) -> None:
-        self.told = asyncio.Event()
+        self.failed = asyncio.Event()
         self._token = token
         self._rest = b""
 
@@ -138,12 +138,12 @@ class _FirstFailure:
         *lines, self._rest = (self._rest + piece).split(b"\n")
         # More than any record has: it is none of ours.
         self._rest = self._rest if len(self._rest) <= LONGEST else b""
-        if not self.told.is_set() and "failed" in read_records(lines, self._token).outcomes.values():
-            self.told.set()
+        if not self.failed.is_set() and "failed" in read_records(lines, self._token).outcomes.values():
+            self.failed.set()
 
 
-async def _read_pipe(pipe: ReportPipe, order: ReporterOrder) -> Told:
+async def _read_pipe(pipe: ReportPipe, order: ReporterOrder) -> RunnerReport:
     lines, overflow = pipe.lines(), pipe.overflow
-    told = await asyncio.to_thread(read_records, lines, order.token)
-    told.overflow |= overflow
-    return told
+    report = await asyncio.to_thread(read_records, lines, order.token)
+    report.overflow |= overflow
+    return report

@@ -22,7 +22,7 @@ from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ecosystems.checkers import SourceChecker, checker_of
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
 from gatewright.ecosystems.python.import_roots import import_roots
-from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.records import RunnerReport
 from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
@@ -44,7 +44,7 @@ from gatewright.workspace import Workspaces
 
 #: The kind of table that has what files of tests took to load.
 _TOOK: Final = "took"
-_Control = tuple[Sentinel, Completed, Told] | None
+_Control = tuple[Sentinel, Completed, RunnerReport] | None
 _T = TypeVar("_T")
 
 
@@ -90,7 +90,7 @@ class Prover:
             return proved
         progress()
         failed = [each for each, outcome in read_table(proved.table).items() if outcome == "failed"]
-        proof = await self._before.told(proved.proof, command.argv, failed, bound_time(place, proved.completed))
+        proof = await self._before.add_baseline_result(proved.proof, command.argv, failed, bound_time(place, proved.completed))
         return dataclasses.replace(proved, proof=proof)
 
     async def _run(
@@ -102,9 +102,9 @@ class Prover:
             return await self._unproven(command, place, tree or NO_FILES, progress)
         subject = Instrumented(command.argv, framework, self._sandbox, place.prefix, place.limits, place.built)
         if not command.test.must_pass:
-            completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
-            proof = replace(facts(framework, completed, told), unproven="the contract does not ask that it passes")
-            return Proved(completed, proof, write_table(told.outcomes), test_files(told))
+            completed, report = await subject.run(place.workspace, tree, THE_COMMAND)
+            proof = replace(facts(framework, completed, report), unproven="the contract does not ask that it passes")
+            return Proved(completed, proof, write_table(report.outcomes), test_files(report))
         sample = self._sampler.of(subject, place, tree, mutation) if mutation is not None else None
         async with _beside(sample.prepare() if sample is not None else _nothing()) as preparing:
             proved = await self._prove(subject, place, tree, progress)
@@ -148,12 +148,15 @@ class Prover:
             _beside(self._baseline(subject, place)) as baseline,
             _beside(run_baseline_tests(subject, place, tree, self._workspaces)) as baseline_tests,
         ):
-            completed, told = await subject.run(place.workspace, tree, THE_COMMAND)
-            proof, table = facts(subject.framework, completed, told, await _changed_files(place)), write_table(told.outcomes)
+            completed, report = await subject.run(place.workspace, tree, THE_COMMAND)
+            proof, table = (
+                facts(subject.framework, completed, report, await _changed_files(place)),
+                write_table(report.outcomes),
+            )
             proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden_modules(subject, place, tree)))
             if completed.exit_code or completed.timed_out or completed.stopped:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed_modules(place, tree, completed)))
-                return Proved(completed, proof, table, test_files(told))
+                return Proved(completed, proof, table, test_files(report))
             progress()
             planted, before, on_candidate = await control, await baseline, await baseline_tests
         if planted is None:
@@ -163,12 +166,12 @@ class Prover:
         if before != {}:  # else the baseline has no tests
             proof = replace(proof, baseline_tests=on_candidate)
         if before is not None:
-            newly = await self._newly_skipped(subject, place, told, before)
-            proof = with_baseline(proof, told, before, newly)
+            newly = await self._newly_skipped(subject, place, report, before)
+            proof = with_baseline(proof, report, before, newly)
         if proof.complete:
-            await self._keep(self._key(subject, place, place.candidate.tree), told.outcomes, place)
-            await self._keep_took(subject, place, place.candidate.tree, told)
-        return Proved(completed, proof, table, test_files(told), frozenset(told.loaded) if proof.complete else frozenset())
+            await self._keep(self._key(subject, place, place.candidate.tree), report.outcomes, place)
+            await self._keep_took(subject, place, place.candidate.tree, report)
+        return Proved(completed, proof, table, test_files(report), frozenset(report.loaded) if proof.complete else frozenset())
 
     async def _control(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> _Control:
         """The command on the candidate with two planted tests; None where there is no place for them."""
@@ -195,17 +198,19 @@ class Prover:
         key = self._key(subject, place, place.candidate.baseline_tree)
         known = await self._tables.find(key)
         if known is None:
-            told = await self._on_baseline(subject, place, ())
-            if told is None:
+            report = await self._on_baseline(subject, place, ())
+            if report is None:
                 return None
-            known = {each: told.outcomes.get(each, "") for each in told.collected}
+            known = {each: report.outcomes.get(each, "") for each in report.collected}
             await self._keep(key, known, place)
-            await self._keep_took(subject, place, place.candidate.baseline_tree, told)
+            await self._keep_took(subject, place, place.candidate.baseline_tree, report)
         return known
 
-    async def _newly_skipped(self, subject: Instrumented, place: CommandPlace, told: Told, before: dict[str, str]) -> list[str]:
+    async def _newly_skipped(
+        self, subject: Instrumented, place: CommandPlace, report: RunnerReport, before: dict[str, str]
+    ) -> list[str]:
         """The tests that are skipped now and ran on the baseline; those of which it is not known are run there."""
-        skipped = {each for each, outcome in told.outcomes.items() if outcome == "skipped" and each in before}
+        skipped = {each for each, outcome in report.outcomes.items() if outcome == "skipped" and each in before}
         if unknown := sorted(each for each in skipped if not before[each]):
             again = await self._on_baseline(subject, place, tuple(unknown))
             if again is not None:
@@ -213,7 +218,7 @@ class Prover:
                 await self._keep(self._key(subject, place, place.candidate.baseline_tree), before, place)
         return sorted(each for each in skipped if before[each] in {"passed", "failed"})
 
-    async def _on_baseline(self, subject: Instrumented, place: CommandPlace, only: tuple[str, ...]) -> Told | None:
+    async def _on_baseline(self, subject: Instrumented, place: CommandPlace, only: tuple[str, ...]) -> RunnerReport | None:
         candidate = place.candidate
         tree = await list_tree(candidate.mirror, candidate.baseline)
         if not await subject.framework.recognises(subject.argv, tree):
@@ -222,8 +227,8 @@ class Prover:
             candidate.mirror, candidate.baseline, planted=place.provided, compiled=place.compiled
         ) as workspace:
             await build_earlier(place, workspace, subject.sandbox)
-            _, told = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, only))
-        return told if told.complete else None
+            _, report = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, only))
+        return report if report.complete else None
 
     async def _keep(self, key: str, table: Table, place: CommandPlace) -> None:
         await place.confirmed()
@@ -234,9 +239,9 @@ class Prover:
         kept = await self._tables.find(self._key(subject, place, place.candidate.baseline_tree, _TOOK))
         return {path: int(took) for path, took in (kept or {}).items()}
 
-    async def _keep_took(self, subject: Instrumented, place: CommandPlace, tree: str, told: Told) -> None:
-        if told.took:
-            table = {path: str(took) for path, took in told.took.items()}
+    async def _keep_took(self, subject: Instrumented, place: CommandPlace, tree: str, report: RunnerReport) -> None:
+        if report.took:
+            table = {path: str(took) for path, took in report.took.items()}
             await self._keep(self._key(subject, place, tree, _TOOK), table, place)
 
     def _key(self, subject: Instrumented, place: CommandPlace, tree: str, kind: str = "outcomes") -> str:

@@ -120,17 +120,17 @@ class WorkerHandler:
             await context.leave(logs.items())
             raise
         finished = timestamp(context.clock.now())
-        told = await asyncio.to_thread(read_blocked, execution.blocked, task.task_id, context.clock.now())
+        questions = await asyncio.to_thread(read_blocked, execution.blocked, task.task_id, context.clock.now())
         # A reply that was given is in the store already, and was searched: it is the same artifact.
         given = task.executor is not None and EXECUTOR_KINDS[task.executor.kind].kept_text == REPLY_LOG
         as_given = _AS_GIVEN | {REPLY_LOG} if given else _AS_GIVEN
-        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: told.log}, as_given)
+        logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: questions.log}, as_given)
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
         used = context.meter.usage
-        refused = (*told.refused, *execution.refused)[:MOST_REFUSED]
+        refused = (*questions.refused, *execution.refused)[:MOST_REFUSED]
         outcome = Outcome(
-            task, self._agent, started, finished, execution, changes, patch, references, used, told.blocked, refused
+            task, self._agent, started, finished, execution, changes, patch, references, used, questions.blocked, refused
         )
         # Worker messages caused by a patch (a path, a last line) may contain what was redacted in the logs.
         own, _ = redact_document(work_report(outcome), self._scanner)
@@ -155,7 +155,7 @@ class WorkerHandler:
         if EXECUTOR_KINDS[task.executor.kind].runs_commands:
             refuse_missing_tools(task, self._environments)
         mirror, baseline = await open_baseline(task, self._mirrors)
-        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.tell, context.ask)
+        job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.report_activity, context.ask)
         execution = await self._executors[task.executor.kind].execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)

@@ -79,13 +79,13 @@ def surroundings(
 
 def _prepared_facts(prefixes: Sequence[Path]) -> dict[str, str]:
     """Return tools and sources of environments made for a baseline, with digests; nothing for any other."""
-    told = []
+    environments = []
     for record in map(read_record, prefixes):
         if record is not None:
             digests = {**record.sources, **record.results}
             files = (f"{name} sha256:{digest}" for name, digest in digests.items())
-            told.append(", ".join((f"{record.tool} ({record.installs})", *files)))
-    return {"environment": "; ".join(told)} if told else {}
+            environments.append(", ".join((f"{record.tool} ({record.installs})", *files)))
+    return {"environment": "; ".join(environments)} if environments else {}
 
 
 def interpreter(prefix: Path) -> Interpreter | None:

@@ -14,7 +14,7 @@ import pytest
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Scope
 from gatewright.ecosystems.python.pytest_framework import Pytest
-from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.records import RunnerReport
 from gatewright.rules.reports.proof import broken_by_proof
 from gatewright.rules.reports.tests import Ordered
 from gatewright.sandbox import Completed
@@ -147,7 +147,7 @@ SOURCES: dict[str, tuple[bytes, str]] = {
 }
 
 
-async def told(folder: Path, changes: Mapping[str, bytes | None]) -> Told:
+async def told(folder: Path, changes: Mapping[str, bytes | None]) -> RunnerReport:
     """What the reporter tells of a command that succeeds."""
     return (await ran_alone(folder, changes))[0].told
 
@@ -272,7 +272,9 @@ async def test_a_replacement_already_in_the_baseline_is_no_finding(tmp_path: Pat
 def judged(patched: tuple[str, ...], *opened: str) -> list[tuple[str, bytes | None]]:
     """What is broken by a run that is proved but for what was ``patched``; ``opened`` are paths of the contract."""
     contract = make_contract(scope=Scope(allow_protected_paths=opened))
-    told = Told(outcomes={"tests/test_a.py::test_a": "passed"}, begun=1, ends=[0], patched=dict([patched[0].split("::")[::-1]]))
+    told = RunnerReport(
+        outcomes={"tests/test_a.py::test_a": "passed"}, begun=1, ends=[0], patched=dict([patched[0].split("::")[::-1]])
+    )
     ended = Completed(0, b"", b"", 1.0, timed_out=False, truncated=False)
     proof = facts(Pytest(), ended, told, ["tests/conftest.py", "pricing.py"])
     assert proof.patched == patched

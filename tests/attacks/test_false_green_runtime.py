@@ -43,10 +43,9 @@ SWALLOWS = (
 SOURCE_TRICKS: dict[str, tuple[bytes, str]] = {
     "the reporter is found by the garbage collector, and made to tell an end": (
         b"import gc, os\n" + ends("finish()") + b"\n\ndef finish():\n"
-        b"    for each in gc.get_objects():\n"
-        b"        if getattr(each, '__qualname__', '') == 'open_channel.<locals>.tell':\n"
-        b"            each('end', status=0)\n"
-        b"    os._exit(0)\n",
+        b"    emits = [one for one in gc.get_objects() if getattr(one, '__qualname__', '') == 'open_channel.<locals>.emit']\n"
+        b"    for each in emits:\n        each('end', status=0)\n"
+        b"    os._exit(0 if emits else 3)\n",  # 3: the attack did not find its target, and shows nothing
         "report_missing",
     ),
     "the reporter is found by the garbage collector, and made to tell that all passed": (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.records import RunnerReport
 from gatewright.services.testrunner.comparison import lost_tests
 from tests.ecosystems.running import Ran, Suite
 from tests.ecosystems.test_rust import CARGO, MANIFEST, TOOLCHAIN, needs_cargo
@@ -58,7 +58,7 @@ TRICKS: dict[str, dict[str, str | None]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def before(tmp_path_factory: pytest.TempPathFactory) -> Told:
+async def before(tmp_path_factory: pytest.TempPathFactory) -> RunnerReport:
     """What the baseline tells."""
     ran = await Suite(tmp_path_factory.mktemp("before"), CARGO, FILES, TOOLCHAIN).collect()
     assert ran.told.complete, ran.words
@@ -70,14 +70,14 @@ async def changed(folder: Path, changes: dict[str, str | None]) -> Ran:
     return await Suite(folder, CARGO, files, TOOLCHAIN).all()
 
 
-async def test_an_honest_change_loses_nothing(before: Told, tmp_path: Path) -> None:
+async def test_an_honest_change_loses_nothing(before: RunnerReport, tmp_path: Path) -> None:
     ran = await changed(tmp_path, {"src/lib.rs": LIBRARY + "// more\n"})
     assert before.collected == {"src/lib.rs::tests::adds", "tests/outside.rs::adds_from_outside"}
     assert (ran.completed.exit_code, ran.told.complete, lost_tests(before.collected, ran.told.outcomes)) == (0, True, [])
 
 
 @pytest.mark.parametrize("trick", series(TRICKS, "every test is ignored", "tests are not built"))
-async def test_a_successful_cargo_run_with_lost_tests_is_not_green(before: Told, trick: str, tmp_path: Path) -> None:
+async def test_a_successful_cargo_run_with_lost_tests_is_not_green(before: RunnerReport, trick: str, tmp_path: Path) -> None:
     ran = await changed(tmp_path, TRICKS[trick])
     assert ran.completed.exit_code == 0, ran.words
     outcomes = ran.told.outcomes

@@ -75,7 +75,7 @@ async def test_a_set_up_waits_for_a_server_that_does_not_answer(
         await attempts.failed.acquire()
         assert not applying.done()
     assert await applying == server.url
-    assert "trying again in" in attempts.words[0]
+    assert "retry in" in attempts.words[0]
     bus = await JetStreamBus.connect(server.url, name="tests")
     await (await bus.consume(INTAKE_CONSUMER)).close()
     await bus.close()

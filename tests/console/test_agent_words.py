@@ -49,7 +49,7 @@ def told(console: ServedConsole, query: str) -> list[dict[str, Any]]:
     try:
         while True:
             line = answer.readline()
-            if line.startswith(b"data: ") and (said := msgspec.json.decode(line[6:]).get("said")):
+            if line.startswith(b"data: ") and (said := msgspec.json.decode(line[6:]).get("activities")):
                 return list(said)
     finally:
         connection.close()
@@ -90,8 +90,8 @@ def test_a_number_that_is_none_counts_from_the_beginning(console: ServedConsole,
 
 def test_no_word_of_an_agent_becomes_markup(console: ServedConsole) -> None:
     say(console, f"{HOSTILE} \u202e")
-    page = page_with(console, "said-")
-    while "said-" not in page.partition('id="agent-words"')[2][:400]:
+    page = page_with(console, "activity-")
+    while "activity-" not in page.partition('id="agent-words"')[2][:400]:
         page = ask(console, f"/runs/{RUN}").text
     assert not {"img", "iframe", "style"} & Markup(page).tags
     assert "\u202e" not in page

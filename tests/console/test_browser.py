@@ -287,17 +287,17 @@ def test_people_sign_in_see_the_form_and_sign_out(
         ("Request", HOSTILE),
         ("Repository", "/srv/repository"),
         ("Paths that may change", "src"),
-        ("Commands that have to succeed", "python -m pytest -q"),
-        ("Commands that make it", "curl x | sh"),
+        ("Commands that must succeed", "python -m pytest -q"),
+        ("Commands that make the change", "curl x | sh"),
     ):
         page.get_by_label(label).fill(words)
     expect(page.locator("#check .reason").first).to_have_text("command_not_allowed")
-    page.get_by_label("Commands that make it").fill("python tool.py")
+    page.get_by_label("Commands that make the change").fill("python tool.py")
     expect(page.locator("#check .verdict")).to_have_text("Everything that this host can judge would pass")
     assert faults(page) == []
     page.screenshot(path=screenshots / "submit-light-1280.png")
     page.get_by_label("A coding agent").check()
-    expect(page.get_by_label("Commands that make it")).to_be_hidden()
+    expect(page.get_by_label("Commands that make the change")).to_be_hidden()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
 
@@ -320,7 +320,7 @@ def test_a_person_decides_on_the_page_with_a_signature_by_their_agent(
         expect(form.locator(".answer")).to_contain_text("give the code")
         page.get_by_label("Code that the agent printed").fill(CODE)
         page.get_by_role("button", name="Connect").click()
-        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        expect(page.locator("#paired")).to_contain_text("signs your decisions as ana")
         form.get_by_label("To approve, type exactly").fill(PHRASE.upper())
         form.get_by_role("button", name="Approve").click()
         expect(form.locator(".answer")).to_contain_text("approval_phrase_differs")
@@ -354,7 +354,7 @@ def test_a_person_decides_on_the_page_with_a_signature_by_their_agent(
         agent.person.asked.wait()
         expect(form.get_by_role("button", name="Approve")).to_be_disabled()
         agent.person.free.set()
-        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(page.locator("#answer")).to_contain_text("approve, recorded")
         expect(form).to_have_count(0)
         assert (len(agent.person.shown), deciding.status()) == (1, "SUCCESS")
         page.close()

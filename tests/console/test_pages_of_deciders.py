@@ -68,7 +68,7 @@ def test_every_page_of_an_operator_fits_every_size_and_can_be_used(
                     if name == "passkey":
                         page.get_by_label("Your name").fill("ana")
                         page.get_by_role("button", name="Create").click()
-                        expect(page.locator("#passkey-answer")).to_contain_text("made: SHA256:")
+                        expect(page.locator("#passkey-answer")).to_contain_text("created: SHA256:")
                     assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), (name, width)
                     page.screenshot(path=screenshots / f"{name}-{scheme}-{width}.png")
                 assert faults(page) == [], name
@@ -108,10 +108,10 @@ def test_nothing_that_people_type_runs(page: Page, tmp_path: Path, make_reposito
         page.get_by_label("Name", exact=True).fill(TYPED)
         page.get_by_label("Public key").fill(TYPED)
         page.get_by_role("button", name="Use this passkey").click()
-        expect(page.locator("#passkey-answer")).to_contain_text("not the line of a passkey")
+        expect(page.locator("#passkey-answer")).to_contain_text("not the public key of a passkey")
         page.get_by_label("Your name").fill("ana")
         page.get_by_role("button", name="Create").click()
-        expect(page.locator("#passkey-answer")).to_contain_text("made: SHA256:")
+        expect(page.locator("#passkey-answer")).to_contain_text("created: SHA256:")
         enter(tmp_path / "policies", "ana", page.locator("#roster-entry").inner_text())
         page.goto(f"{origin}/needs")
         form = page.locator("form.decide")
@@ -122,7 +122,7 @@ def test_nothing_that_people_type_runs(page: Page, tmp_path: Path, make_reposito
         expect(form.locator(".signed-words")).to_contain_text("<script>")
         form.get_by_label("To approve, type exactly").fill(PHRASE)
         form.get_by_role("button", name="Approve").click()
-        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(page.locator("#answer")).to_contain_text("approve, recorded")
         assert deciding.status() == "SUCCESS"
         page.goto(f"{origin}/runs/{deciding.request.run_id}")
         expect(page.locator(".verdict")).to_have_text("Landed")
@@ -177,7 +177,7 @@ def person_with_passkey(browser: Browser, origin: str, name: str, policies: Path
     page.goto(f"{origin}/passkey")
     page.get_by_label("Your name").fill(name)
     page.get_by_role("button", name="Create").click()
-    expect(page.locator("#passkey-answer")).to_contain_text("made: SHA256:")
+    expect(page.locator("#passkey-answer")).to_contain_text("created: SHA256:")
     enter(policies, name, page.locator("#roster-entry").inner_text())
     page.goto(f"{origin}/needs")
     expect(page.locator("#link-state")).to_have_text("live")
@@ -201,7 +201,7 @@ def test_a_person_delegates_with_a_passkey_and_the_delegate_approves(
         assert deciding.decided() == []
         authenticator.recognises(True)
         form.get_by_role("button", name="Delegate").click()
-        expect(ana.locator("#said")).to_contain_text("delegate, recorded")
+        expect(ana.locator("#answer")).to_contain_text("delegate, recorded")
         for page in (ana, ben):  # Ben's page was open all the time
             expect(page.locator("li.need.approval")).to_contain_text("for ben")
         form = ana.locator("form.decide")
@@ -211,7 +211,7 @@ def test_a_person_delegates_with_a_passkey_and_the_delegate_approves(
         form = ben.locator("form.decide")
         form.get_by_label("To approve, type exactly").fill(PHRASE)
         form.get_by_role("button", name="Approve").click()
-        expect(ben.locator("#said")).to_contain_text("approve, recorded")
+        expect(ben.locator("#answer")).to_contain_text("approve, recorded")
         assert (deciding.decided(), deciding.status()) == (["delegate", "approve"], "SUCCESS")
         ana.close()
         ben.close()
@@ -234,7 +234,7 @@ def test_a_person_hands_a_request_on_with_a_signature_by_their_agent(
         page.get_by_text("Signing agent", exact=True).click()
         page.get_by_label("Code that the agent printed").fill(CODE)
         page.get_by_role("button", name="Connect").click()
-        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        expect(page.locator("#paired")).to_contain_text("signs your decisions as ana")
         form = page.locator("form.decide")
         form.get_by_text("Delegate to another person", exact=True).click()
         form.get_by_role("button", name="Delegate").click()
@@ -246,7 +246,7 @@ def test_a_person_hands_a_request_on_with_a_signature_by_their_agent(
         page.screenshot(path=screenshots / "handing-on-light-400.png")
         assert faults(page) == []
         form.get_by_role("button", name="Delegate").click()
-        expect(page.locator("#said")).to_contain_text("delegate, recorded")
+        expect(page.locator("#answer")).to_contain_text("delegate, recorded")
         expect(page.locator("li.need.approval")).to_contain_text("for ben")
         assert deciding.decided() == ["delegate"]
         page.close()

@@ -27,11 +27,15 @@ FILES = {"src/a.py": b"a = 1\n", "tools/edit.py": b"import pathlib\npathlib.Path
 #: Panels that show nothing as long as nothing goes wrong, and alerts that have no series as long as all are well.
 QUIET = {
     "Alerts that fire",
-    "Given up",
-    "No process asks, and held back",
+    "Calls of forges per minute",
+    "Dead letters per hour",
+    "Delay of forges",
+    "Merges without proof",
     "Refusals per hour",
-    "Room of publishers",
+    "Runs for change requests per hour",
     "Silent runs, and claims per minute",
+    "Streams of publishers",
+    "Unserved messages and paused queues",
     "Waits for locks",
 }
 

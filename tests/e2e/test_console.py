@@ -46,8 +46,8 @@ def ordered(page: Page, project: Path) -> str:
         ("Request", "edit all files"),
         ("Repository", str(project)),
         ("Paths that may change", "src"),
-        ("Commands that have to succeed", "python tools/check.py 0"),
-        ("Commands that make it", "python tools/edit.py 0 {paths}"),
+        ("Commands that must succeed", "python tools/check.py 0"),
+        ("Commands that make the change", "python tools/edit.py 0 {paths}"),
     ):
         page.get_by_label(label).first.fill(words)
     page.get_by_label("Environment").first.select_option(str(PREFIX))
@@ -108,12 +108,12 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         page.locator("#pairing summary").click()
         page.get_by_label("Code that the agent printed").fill(CODE)
         page.get_by_role("button", name="Connect").click()
-        expect(page.locator("#paired")).to_contain_text("signed for ana")
+        expect(page.locator("#paired")).to_contain_text("signs your decisions as ana")
         form = page.locator("form.decide")
         form.get_by_label("To approve, type exactly").fill(PHRASE)
         agent.person.free.set()
         form.get_by_role("button", name="Approve").click()
-        expect(page.locator("#said")).to_contain_text("approve, recorded")
+        expect(page.locator("#answer")).to_contain_text("approve, recorded")
         page.go_back()
 
     with running_stack(stack.home, workers=1, stack=stack), live_page(stack, port, *options):
@@ -124,7 +124,7 @@ def test_one_person_orders_watches_decides_and_verifies_in_one_browser(
         page.goto(f"{origin}/passkey")
         page.get_by_label("Your name").fill("ana")
         page.get_by_role("button", name="Create").click()
-        expect(page.locator("#passkey-answer")).to_contain_text("made: SHA256:")
+        expect(page.locator("#passkey-answer")).to_contain_text("created: SHA256:")
         page.screenshot(path=screenshots / "passkey-light-1280.png")
         enter(policies, "ana", page.locator("#roster-entry").inner_text())
 

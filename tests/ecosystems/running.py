@@ -10,7 +10,7 @@ from random import Random
 
 from gatewright.ecosystems.pipe import PIPE, report_pipe
 from gatewright.ecosystems.port import Framework, Purpose, ReporterOrder, Sentinel, write_instruments
-from gatewright.ecosystems.records import Told, read_records
+from gatewright.ecosystems.records import RunnerReport, read_records
 from gatewright.ecosystems.registry import recognise
 from gatewright.sandbox import Additions, Completed, SandboxLimits, sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
@@ -45,7 +45,7 @@ class Ran:
     """One run of a command, and what was told."""
 
     completed: Completed
-    told: Told
+    told: RunnerReport
 
     @property
     def words(self) -> str:

@@ -206,7 +206,7 @@ async def test_changed_sources_that_no_test_loads_are_named_and_can_be_refused(m
     assert [(each.code, each.path) for each in broken_by_untested(ordered, "refused")] == [
         ("untested_change", b"src/shop/alone.py")
     ]
-    assert list(broken_by_untested(ordered, "said")) == []
+    assert list(broken_by_untested(ordered, "recorded")) == []
 
 
 @pytest.mark.long

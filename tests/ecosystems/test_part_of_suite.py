@@ -54,7 +54,7 @@ process.exitCode = order.purpose === 'control' && knows ? 1 : 0;
 
 def draws(folder: Path, files: list[str], took: Mapping[str, int]) -> list[list[str]]:
     """What is left of ``files``, DRAWS times; they took so long to load on the baseline."""
-    for name in ("tell.cjs", "part_of_suite.cjs"):
+    for name in ("emit.cjs", "part_of_suite.cjs"):
         (folder / name).write_bytes((REPORTERS / name).read_bytes())
     order = {"only": [f"{PLANTED}::a", f"{PLANTED}::b"], "workspace": "/workspace", "took": dict(took)}
     (folder / "order.json").write_text(json.dumps(order))

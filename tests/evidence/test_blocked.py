@@ -124,7 +124,7 @@ async def test_a_question_and_its_answer_are_in_the_bundle(tmp_path: Path, signe
     assert (found.findings, len(found.approved)) == ((), 1)
     (request,) = run.run.approvals
     assert BLOCK.question.encode() in (bundle / layout.approval_request(request)).read_bytes()
-    assert run.run.approvals[request].said[0].person == ANA.name
+    assert run.run.approvals[request].answers[0].person == ANA.name
 
 
 @pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)

@@ -41,7 +41,7 @@ WORK_QUEUES = ("INTAKE", "TASKS", "RESULTS")
 #: Messages that may wait in the queues before the flood is held back for a moment: honest ones wait behind them.
 BACKLOG = 100
 LOOK_EVERY = 25
-NOTED = b"cancellation_not_understood"
+NOTED = b"cancellation_malformed"
 IGNORED = "answer_ignored"
 
 

@@ -307,7 +307,7 @@ def test_a_seed_file_keeps_a_bounded_number_of_earlier_seeds(tmp_path: Path) -> 
 
 async def test_a_server_that_missed_the_change_fails_the_check(house: House) -> None:
     told = await house.command("revoke", "worker-2", tell=False)
-    assert told == {**told, "told": False, "confirmed": False}
+    assert told == {**told, "signalled": False, "confirmed": False}
     await house.command("check", code=3)
     os.kill(house.server.pid, 1)
     assert (await house.command("check"))["confirmed"] is True

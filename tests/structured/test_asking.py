@@ -13,7 +13,7 @@ from gatewright.errors import Fault
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import techlead_order
 from gatewright.structured.answers import MAX_BYTES, StructuredQuestion, judge_answer
-from gatewright.structured.asking import Asking, Said, Turn
+from gatewright.structured.asking import Asking, ModelAnswer, Turn
 from gatewright.structured.errors import StructuredOutputError
 from tests.factories import make_contract
 
@@ -33,10 +33,10 @@ class Script:
         self._lines = list(lines)
         self.heard: list[tuple[Turn, ...]] = []
 
-    async def say(self, system: str, turns: Sequence[Turn]) -> Said:
+    async def answer(self, system: str, turns: Sequence[Turn]) -> ModelAnswer:
         assert system == PROMPT.system
         self.heard.append(tuple(turns))
-        return Said(self._lines.pop(0))
+        return ModelAnswer(self._lines.pop(0))
 
 
 async def refusal(text: str) -> Fault:

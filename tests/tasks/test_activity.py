@@ -24,7 +24,7 @@ def role() -> RoleAtWork:
 def saying(*words: str, then: asyncio.Event) -> Work:
     async def work(task: TaskContract, context: TaskContext) -> Document:
         for word in words:
-            context.tell("message", word)
+            context.report_activity("message", word)
         await then.wait()
         return make_result(task)
 

@@ -38,7 +38,7 @@ async def test_a_claim_repeats_with_its_token_and_without_agent_text() -> None:
     role, heard, done = RoleAtWork(), Heard(), asyncio.Event()
 
     async def work(task: TaskContract, context: TaskContext) -> Document:
-        context.tell("command", "rm -rf / --please")
+        context.report_activity("command", "rm -rf / --please")
         await done.wait()
         return make_result(task)
 

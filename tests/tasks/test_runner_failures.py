@@ -230,7 +230,7 @@ async def test_broadcast_that_is_no_cancellation_changes_nothing(role: RoleAtWor
         for data in (b"", b"{}", b"\xff", b'"run-of-another"', RUN.encode()):
             await role.bus.broadcast(CANCEL_SUBJECT, data)
         assert isinstance(await role.result(), TaskResult)
-    assert "cancellation_not_understood" in role.events()
+    assert "cancellation_malformed" in role.events()
 
 
 # --- leaving

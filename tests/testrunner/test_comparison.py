@@ -10,7 +10,7 @@ import pytest
 from gatewright.contracts.reports import TestProof
 from gatewright.ecosystems.port import Sentinel
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
-from gatewright.ecosystems.records import Outcome, Told, read_records
+from gatewright.ecosystems.records import Outcome, RunnerReport, read_records
 from gatewright.rules.reports.proof import alive
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import lost_tests, with_baseline, with_control
@@ -46,7 +46,7 @@ def test_skipped_cases_of_a_planted_test_do_not_matter(
     failing: dict[str, Outcome], passing: dict[str, Outcome], is_alive: bool
 ) -> None:
     cases = {"a.py::f": failing, "a.py::p": passing}
-    told = Told(outcomes={name + case: outcome for name, its in cases.items() for case, outcome in its.items()})
+    told = RunnerReport(outcomes={name + case: outcome for name, its in cases.items() for case, outcome in its.items()})
     ended = Completed(1, b"", b"", 1.0, timed_out=False, truncated=False)
     proof = with_control(TestProof(framework="pytest"), Sentinel({}, "a.py::f", "a.py::p"), ended, told)
     assert alive(proof) is is_alive
@@ -54,7 +54,7 @@ def test_skipped_cases_of_a_planted_test_do_not_matter(
 
 def test_of_many_lost_tests_one_of_each_file_is_named_first() -> None:
     before = {f"{file}.py::test_{number:03}": "" for file in "abc" for number in range(99)}
-    proof = with_baseline(TestProof(framework="pytest"), Told(), before, ())
+    proof = with_baseline(TestProof(framework="pytest"), RunnerReport(), before, ())
     assert (proof.lost_count, len(proof.lost)) == (297, 100)
     assert proof.lost[:4] == ("a.py::test_000", "b.py::test_000", "c.py::test_000", "a.py::test_001")
 
@@ -82,5 +82,5 @@ def test_a_test_with_a_multiline_title_is_found_again() -> None:
 
 @pytest.mark.parametrize("name", [*sorted(SETTING_FILES), "conftest.py"])
 def test_a_setting_that_pytest_read_decides_how_tests_ran(name: str) -> None:
-    told = Told(outcomes={"tests/test_a.py::test_a": "passed"}, loaded={name, "shop/cart.py"})
+    told = RunnerReport(outcomes={"tests/test_a.py::test_a": "passed"}, loaded={name, "shop/cart.py"})
     assert files_of(told) == {name, "tests/test_a.py"}

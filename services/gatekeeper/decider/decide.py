@@ -268,9 +268,9 @@ def _record_ignored(draft: Draft, item: RoleReplied) -> None:
     task = late(draft.run, item)
     if task is not None:
         digest = hashlib.sha256(codec.encode(item.document)).hexdigest()
-        said = item.document.attempt if isinstance(item.document, TaskResult) else task.attempt
+        attempt = item.document.attempt if isinstance(item.document, TaskResult) else task.attempt
         reason: Literal["task_done", "attempt_over"] = (
-            "task_done" if said == task.attempt == draft.run.attempt else "attempt_over"
+            "task_done" if attempt == task.attempt == draft.run.attempt else "attempt_over"
         )
         event = e.AnswerIgnored(reason=reason, message_id=item.message_id, document_sha256=digest)
         draft.add(event, task_id=task.task_id)

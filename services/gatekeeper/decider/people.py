@@ -69,8 +69,8 @@ def record_decisions(draft: Draft, verdict: DecisionVerdict | None) -> None:
         hold(draft, verdict.held, verdict.roster_sha256)
     answered = False
     for each in verdict.judged:
-        said = decision_event(draft.run, each, verdict.roster_sha256)
-        draft.add(said)
+        event = decision_event(draft.run, each, verdict.roster_sha256)
+        draft.add(event)
         answered = answered or each.decision.verdict not in LEFT_OPEN
     if not answered:
         _ask_anew(draft)

@@ -136,14 +136,14 @@ class Checkpoint:
 
     def mark(self, position: LedgerPosition) -> None:
         """Write the added runs and the position. Data beyond the previous position is overwritten."""
-        told = msgspec.json.encode(position)
+        encoded = msgspec.json.encode(position)
         runs = b""
         if self._block:
             # A line break can only stand between two tokens of JSON, where a blank is equivalent.
             listed, kept = (msgspec.json.encode(part).replace(b"\n", b" ") for part in zip(*self._block, strict=True))
             runs = listed + b"\n" + _KEPT + kept + b"\n"
-        chain = _link(self._chain, runs, told)
-        line = _POSITION + chain.encode() + b" " + told + b"\n"
+        chain = _link(self._chain, runs, encoded)
+        line = _POSITION + chain.encode() + b" " + encoded + b"\n"
         self._file.truncate(self._whole)
         self._file.seek(self._whole)
         self._file.write(runs + line)
@@ -163,11 +163,11 @@ class Checkpoint:
             if not line.startswith(_POSITION):
                 block.update(line)
                 continue
-            named, _, told = line.removeprefix(_POSITION).rstrip(b"\n").partition(b" ")
-            block.update(told)
+            named, _, encoded = line.removeprefix(_POSITION).rstrip(b"\n").partition(b" ")
+            block.update(encoded)
             if named.decode("ascii", "replace") != block.hexdigest():
                 break
-            chain, whole, position = block.hexdigest(), self._file.tell(), _DECODER.decode(told)
+            chain, whole, position = block.hexdigest(), self._file.tell(), _DECODER.decode(encoded)
             block = hashlib.sha256(chain.encode())
         return chain, whole, position
 
@@ -177,5 +177,5 @@ _RUNS = JsonReader(list[SettledRun])
 _ENTRIES = JsonReader(list[LedgerEntry])
 
 
-def _link(chain: str, block: bytes, told: bytes) -> str:
-    return hashlib.sha256(chain.encode() + block + told).hexdigest()
+def _link(chain: str, block: bytes, position: bytes) -> str:
+    return hashlib.sha256(chain.encode() + block + position).hexdigest()

@@ -85,10 +85,10 @@ class RunIndex:
 
     def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
         with contextlib.suppress(UnreadableDocumentError):
-            told = _EXPIRED.decode(event.payload)
-            publisher = told.accepted.owner
-            status = told.state if told.state != "S6" else "SUCCESS"
-            self._runs[run_id] = IndexedRun(sys.intern(publisher), told.created_at, status)
+            remains = _EXPIRED.decode(event.payload)
+            publisher = remains.accepted.owner
+            status = remains.state if remains.state != "S6" else "SUCCESS"
+            self._runs[run_id] = IndexedRun(sys.intern(publisher), remains.created_at, status)
             self._late = True
 
     async def complete(self, seconds: float) -> None:

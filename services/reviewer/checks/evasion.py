@@ -27,7 +27,7 @@ _OWN = frozenset({b"pytest.py", b"_pytest.py", b"unittest.py", b"pluggy.py"})
 #: No line to retry with opens it: a person has to have read it.
 _OPENED = "; it passes only if the contract names this file in scope.allow_protected_paths: have a person read it first"
 #: Maximum number of reported forms per file.
-_MOST_TOLD = 20
+_MAX_REPORTED = 20
 
 
 def evasion(subject: Subject) -> Iterator[Finding]:
@@ -57,13 +57,13 @@ def _added_evasions(file: ChangedFile) -> Iterator[Evasion]:
     if not forms:
         return
     before = Counter(form.key for form in evasions_in(file.path, file.old or b"") or ())
-    told = 0
+    reported = 0
     for form in forms:
         if before[form.key]:
             before[form.key] -= 1
         # Tests start processes, patch and ask for the environment; what ends the run itself has no use there either.
-        elif (not is_test(file.path) or form.doubt is Doubt.UNMISTAKABLE) and told < _MOST_TOLD:
-            told += 1
+        elif (not is_test(file.path) or form.doubt is Doubt.UNMISTAKABLE) and reported < _MAX_REPORTED:
+            reported += 1
             yield form
 
 

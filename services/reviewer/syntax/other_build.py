@@ -26,7 +26,7 @@ _CHANGES = BytesPattern(rb":=|\.(?:__setitem__|__setattr__|append|add|pop|update
 _CHANGES_ALONE = BytesPattern(
     rb"(?:\.(?:append|extend|insert|update|clear|__setitem__|__setattr__)|\bsetattr)\(.*\)\s*is\s+None\b"
 )
-_TOLD = "may be another one in the build that is tested"
+_UNCERTAIN = "may be another one in the build that is tested"
 _REFUSED = "gives another result in the tested build"
 
 
@@ -63,7 +63,7 @@ def other_builds_in(language: str, root: Node, source: ParsedSource) -> Iterator
     seen = _Seen()
     for node in _changing_assertions(root, source):
         rare = _CHANGES_ALONE.first(source.cut(node, _LONG)) is not None
-        yield form_at(node, source, _REFUSED if rare else _TOLD, Doubt.RARE if rare else Doubt.COMMON)
+        yield form_at(node, source, _REFUSED if rare else _UNCERTAIN, Doubt.RARE if rare else Doubt.COMMON)
     if _ASKED.first(source.content) is None:
         return
     stack = [_Place(root)]
@@ -78,7 +78,7 @@ def other_builds_in(language: str, root: Node, source: ParsedSource) -> Iterator
             yield form_at(node, source, _REFUSED, Doubt.RARE)
             covered = max(covered, node.end_byte)
         elif node.start_byte >= covered:
-            yield form_at(node, source, _TOLD, Doubt.COMMON)
+            yield form_at(node, source, _UNCERTAIN, Doubt.COMMON)
 
 
 def _changing_assertions(root: Node, source: ParsedSource) -> Iterator[Node]:

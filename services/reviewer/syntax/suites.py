@@ -241,8 +241,8 @@ def suite_forms_in(language: str, root: Node, source: ParsedSource) -> Iterator[
         node, own_it, own_expect = stack.pop()
         if node.type in wanted:
             text = b" ".join(source.cut(node, _LONG).split())
-            told = _ANY_FORM[family].first(text) is not None
-            words = next((words for form, words in forms if form.first(text) is not None), None) if told else None
+            matches = _ANY_FORM[family].first(text) is not None
+            words = next((words for form, words in forms if form.first(text) is not None), None) if matches else None
             if words is _ALL and own_expect:
                 words = None
             elif words is None and family == "javascript" and not own_it and _TYPE_OF_IT.first(text) is not None:

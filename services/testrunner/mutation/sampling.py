@@ -21,7 +21,7 @@ from gatewright.contracts.reports import Mutant, MutationSample
 from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ecosystems.port import Framework, Purpose, TreeFiles
 from gatewright.ecosystems.python.changed_sources import is_apart
-from gatewright.ecosystems.records import Told
+from gatewright.ecosystems.records import RunnerReport
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.errors import GatewrightError, PatchError
 from gatewright.git.modes import REGULAR
@@ -87,7 +87,7 @@ class CandidateSample:
         self._contents: dict[str, bytes] = {}
         self._answer: DrawingResult | None = None
         self._trouble = ""
-        self._traced: Told | None = None
+        self._traced: RunnerReport | None = None
         self._tried: dict[int, Mutant] = {}
         #: Whether the tests have been seen to pass in a workspace like those of the mutants.
         self._passes = False
@@ -116,7 +116,7 @@ class CandidateSample:
             self._trouble = f"the mutants could not be drawn: {error.message}"
             return
         self._answer = answer
-        if answer.drawn and self._subject.framework.tells_files:
+        if answer.drawn and self._subject.framework.reports_files:
             await self._trace(answer.drawn)
 
     async def _trace(self, drawn: Sequence[Drawn]) -> None:
@@ -134,9 +134,9 @@ class CandidateSample:
             compiled=place.compiled,
         ) as workspace:
             await build_earlier(place, workspace, self._subject.sandbox)
-            completed, told = await self._subject.run(workspace, self._tree, AskedRun(Purpose.ALL, lines=lines))
-        if told.complete and told.outcomes and "failed" not in told.outcomes.values():
-            self._traced, self._passes = told, True
+            completed, report = await self._subject.run(workspace, self._tree, AskedRun(Purpose.ALL, lines=lines))
+        if report.complete and report.outcomes and "failed" not in report.outcomes.values():
+            self._traced, self._passes = report, True
         elif completed.exit_code:
             self._trouble = _ALONE
 
@@ -258,28 +258,28 @@ class CandidateSample:
             subject = dataclasses.replace(self._subject, limits=limits)
             if not await build_earlier(place, workspace, subject.sandbox):
                 return "invalid"  # programs that were not built fail as tests, and no test has looked at anything
-            completed, told = await subject.run_until_failure(workspace, self._tree, only=only)
-        return outcome_of(completed, told, only)
+            completed, report = await subject.run_until_failure(workspace, self._tree, only=only)
+        return outcome_of(completed, report, only)
 
 
-def outcome_of(completed: Completed | None, told: Told, only: Sequence[str]) -> _Outcome:
+def outcome_of(completed: Completed | None, report: RunnerReport, only: Sequence[str]) -> _Outcome:
     """Return the result of a run with a mutant. ``completed`` is None when it was ended because a test had failed.
 
     Killed: a test failed, or the process ended before its tests did. Survived: all of them passed. Anything else (it cannot be
     compiled or imported, no test ran, a check beside the tests failed) is no result.
     """
-    if completed is None or "failed" in told.outcomes.values():
+    if completed is None or "failed" in report.outcomes.values():
         return "killed"
     if completed.timed_out or completed.stopped == "time":
         return "timed_out"
-    if not told.outcomes:
+    if not report.outcomes:
         return "invalid"
-    if completed.stopped or (told.begun > len(told.ends) and completed.exit_code):
+    if completed.stopped or (report.begun > len(report.ends) and completed.exit_code):
         return "killed"
     if only:
-        whole = told.complete and set(only) <= told.outcomes.keys()
+        whole = report.complete and set(only) <= report.outcomes.keys()
     else:
-        whole = told.complete and completed.exit_code == 0 and told.collected <= told.outcomes.keys()
+        whole = report.complete and completed.exit_code == 0 and report.collected <= report.outcomes.keys()
     return "survived" if whole else "invalid"
 
 

@@ -84,11 +84,11 @@ def _refusal(earlier: EarlierRound | None) -> Sequence[str]:
 
 
 def _answers(contract: TaskContract) -> Sequence[str]:
-    said = contract.questions.answers if contract.questions is not None else ()
+    answers = contract.questions.answers if contract.questions is not None else ()
     lines = [
         f"Question: {each.question}\nBest guess: {each.best_guess}\n"
         f"{each.person} {'confirms the guess' if each.stands else 'comments'}: {each.words or '(no words)'}"
-        for each in said
+        for each in answers
     ]
     return (fence_text("people's answers to questions of this run", "\n\n".join(lines)),) if lines else ()
 

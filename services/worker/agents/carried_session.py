@@ -20,7 +20,7 @@ from gatewright.contracts import TaskContract
 from gatewright.errors import ArtifactError, MalformedError
 from gatewright.sandbox.account import sandbox_account
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.worker.agents.port import AgentProblem, Tell
+from gatewright.services.worker.agents.port import AgentProblem, EmitEvent
 from gatewright.services.worker.agents.session_state import MOST_FILES, SessionNotKeptError, SessionState, lay_out, pack, unpack
 from gatewright.tasks.earlier_round import left_by
 
@@ -32,10 +32,10 @@ _MOST_WRITING: Final = 3.0
 class CarriedSession:
     """Session of one task of ``agent``. Problems with it are reported as events."""
 
-    def __init__(self, agent: InstalledAgent, scanner: SecretScanner, tell: Tell) -> None:
+    def __init__(self, agent: InstalledAgent, scanner: SecretScanner, emit: EmitEvent) -> None:
         self._agent = agent
         self._scanner = scanner
-        self._tell = tell
+        self._emit = emit
         self._state: SessionState | None = None
         self._folders: Mapping[str, Path] = {}
         self._tries = 0
@@ -60,7 +60,7 @@ class CarriedSession:
     def give_up(self, why: str) -> None:
         """The session cannot be resumed: a fresh one begins."""
         self._state = None
-        self._tell(AgentProblem(message=f"the session of the round before cannot be resumed, a fresh one begins: {why[:300]}"))
+        self._emit(AgentProblem(message=f"the session of the round before cannot be resumed, a fresh one begins: {why[:300]}"))
 
     async def folders(self, below: Path) -> Mapping[str, Path]:
         """New folders below ``below`` for the places of the home that are kept, with the files of the session in them."""
@@ -100,5 +100,5 @@ class CarriedSession:
         try:
             return await asyncio.to_thread(pack, self._agent, session, self._folders, self._scanner)
         except (SessionNotKeptError, OSError) as error:
-            self._tell(AgentProblem(message=f"the session is not kept for a further round: {str(error)[:300]}"))
+            self._emit(AgentProblem(message=f"the session is not kept for a further round: {str(error)[:300]}"))
             return None

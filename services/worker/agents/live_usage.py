@@ -10,29 +10,29 @@ from typing import Final
 
 from gatewright.budgets import amount_words
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.tasks.activity import TellLive
+from gatewright.tasks.activity import ReportActivity
 
 _SECONDS: Final = 2.0
 
 
 @contextlib.asynccontextmanager
-async def tell_usage(
-    usage: Callable[[], Usage], budget: Budget | None, limit: float, tell: TellLive, *, every: float = _SECONDS
+async def emit_usage(
+    usage: Callable[[], Usage], budget: Budget | None, limit: float, live: ReportActivity, *, every: float = _SECONDS
 ) -> AsyncIterator[None]:
     """Report ``usage`` every ``every`` seconds while the body runs. ``limit``: the seconds that the body may take."""
-    telling = asyncio.create_task(_keep_telling(usage, budget or Budget(), limit, tell, every))
+    reporting = asyncio.create_task(_keep_reporting(usage, budget or Budget(), limit, live, every))
     try:
         yield
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
 
 
-async def _keep_telling(usage: Callable[[], Usage], budget: Budget, limit: float, tell: TellLive, every: float) -> None:
+async def _keep_reporting(usage: Callable[[], Usage], budget: Budget, limit: float, live: ReportActivity, every: float) -> None:
     begun = time.monotonic()
     while True:
         await asyncio.sleep(every)
-        tell("usage", usage_line(usage(), budget, time.monotonic() - begun, limit))
+        live("usage", usage_line(usage(), budget, time.monotonic() - begun, limit))
 
 
 def usage_line(usage: Usage, budget: Budget, elapsed: float, limit: float) -> str:

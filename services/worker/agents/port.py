@@ -83,7 +83,7 @@ class AgentProblem(Document, tag="problem", tag_field="event"):
 AgentEvent = (
     AgentStarted | AgentText | AgentMessage | AgentCommand | AgentFileChange | AgentPermission | AgentUsage | AgentProblem
 )
-Tell = Callable[[AgentEvent], None]
+EmitEvent = Callable[[AgentEvent], None]
 #: Asked when a turn is over and was completed: the next words to the agent in the same session, None when it may go.
 FollowUp = Callable[[], Awaitable[str | None]]
 #: Given what is to be run, in the agent's words.
@@ -164,7 +164,7 @@ class AgentProtocol(Protocol):
     def launch(self, order: AgentOrder) -> Launch:
         """How the program is started for ``order``."""
 
-    async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
+    async def converse(self, wire: Wire, order: AgentOrder, emit: EmitEvent) -> AgentEnd:
         """Give the order, answer its questions by the kind of their options, and follow it to its end.
 
         When cancelled: asks the agent to stop, if that can be done at once, and raises. Raises AgentWireError.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatewright.errors import AgentWireError, DeniedError
-from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, EmitEvent, Launch, Wire
+from gatewright.services.worker.agents.reporter import MAX_MESSAGE, AgentReporter
 
 PROMPT: Final = "@PROMPT@"
 PROMPT_FILE: Final = "@PROMPT_FILE@"
@@ -52,11 +52,11 @@ class PlainProgram:
         reads = "/dev/null" if in_argument or in_file else place
         return Launch(("/bin/sh", "-c", _SCRIPT, self.name, reads, *argv), {"NO_COLOR": "1", "TERM": "dumb"}, {_ORDER: prompt})
 
-    async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
+    async def converse(self, wire: Wire, order: AgentOrder, emit: EmitEvent) -> AgentEnd:
         """See ``AgentProtocol.converse``. There is no way to ask it to stop: the box is."""
-        telling = AgentReporter(tell, order.directory)
-        telling.started(self.name, self.version, "")
-        paragraph, last = _Paragraph(telling), ""
+        reporter = AgentReporter(emit, order.directory)
+        reporter.started(self.name, self.version, "")
+        paragraph, last = _Paragraph(reporter), ""
         while (line := await wire.receive_text()) is not None:
             paragraph.add(last)
             last = line
@@ -67,15 +67,15 @@ class PlainProgram:
         if found is None:
             raise AgentWireError(f"{self.name} was ended before it was done")
         if (code := int(found[1])) != 0:
-            telling.problem(f"{self.name} ended with exit code {code}")
-        return AgentEnd("failed" if code else "completed", telling.last)
+            reporter.problem(f"{self.name} ended with exit code {code}")
+        return AgentEnd("failed" if code else "completed", reporter.last)
 
 
 class _Paragraph:
     """Puts lines together until one is empty, so that a long output is no event for each line."""
 
-    def __init__(self, telling: AgentReporter) -> None:
-        self._telling = telling
+    def __init__(self, reporter: AgentReporter) -> None:
+        self._reporter = reporter
         self._lines: list[str] = []
         self._characters = 0
 
@@ -84,13 +84,13 @@ class _Paragraph:
         if plain and self._characters + len(plain) < MAX_MESSAGE:
             self._lines.append(plain)
             self._characters += len(plain) + 1
-            self._telling.text(lambda: "\n".join((*self._lines, "")))
+            self._reporter.text(lambda: "\n".join((*self._lines, "")))
             return
         self.end()
         if plain:
-            self._telling.message(plain)
+            self._reporter.message(plain)
 
     def end(self) -> None:
-        self._telling.message("\n".join(self._lines))
+        self._reporter.message("\n".join(self._lines))
         self._lines.clear()
         self._characters = 0

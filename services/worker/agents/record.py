@@ -42,7 +42,7 @@ class AgentRecord:
         self._events: list[AgentEvent] = []
         self._bytes = 0
 
-    def tell(self, event: AgentEvent) -> None:
+    def add(self, event: AgentEvent) -> None:
         """Record one more event, except an unfinished message."""
         if isinstance(event, AgentText):
             return
@@ -70,7 +70,7 @@ class AgentRecord:
         return tuple(dict.fromkeys(refused_questions(self._events)))
 
     def _transcript(self) -> str:
-        lines = ["# What the agent was told", "", self.prompt, "", "# What it said", ""]
+        lines = ["# Prompt", "", self.prompt, "", "# Output", ""]
         lines += [line for event in self._events if (line := in_words(event))]
         return "\n".join(lines) + "\n"
 

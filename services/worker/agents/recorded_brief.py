@@ -83,11 +83,11 @@ def recorded_brief(
 
 def _answers(contract: TaskContract) -> Sequence[str]:
     """Return the answers of people to questions of this run. They are data, too: only the contract gives orders."""
-    said = contract.questions.answers if contract.questions is not None else ()
+    answers = contract.questions.answers if contract.questions is not None else ()
     lines = [
         f"Asked: {each.question}\nGuessed: {each.best_guess}\n"
         f"{each.person} {'lets the guess stand' if each.stands else 'comments'}: {each.words or '(no words)'}"
-        for each in said
+        for each in answers
     ]
     return (fence_text("what people said to questions of this run", "\n\n".join(lines)),) if lines else ()
 

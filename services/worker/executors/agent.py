@@ -39,7 +39,7 @@ from gatewright.services.worker.agents.brief import brief, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
 from gatewright.services.worker.agents.conventions import Conventions, read_conventions, restore_conventions, restored_block
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
-from gatewright.services.worker.agents.live_usage import tell_usage
+from gatewright.services.worker.agents.live_usage import emit_usage
 from gatewright.services.worker.agents.masking import masking, without_masked
 from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
 from gatewright.services.worker.agents.port import (
@@ -49,7 +49,7 @@ from gatewright.services.worker.agents.port import (
     AgentProblem,
     AgentProtocol,
     AgentText,
-    Tell,
+    EmitEvent,
 )
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
@@ -58,7 +58,7 @@ from gatewright.services.worker.executors.blocked_file import may_ask, take_bloc
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.tool_files import LEFT_OUT_LOG, ToolFiles, tool_files
-from gatewright.tasks.activity import TellLive
+from gatewright.tasks.activity import ReportActivity
 from gatewright.tasks.earlier_round import AGENT_SESSION
 from gatewright.tasks.inputs import usable_environment
 from gatewright.tasks.provided import provided_files
@@ -143,14 +143,14 @@ class AgentExecutor:
         )
         start = await self._start(job, tree, earlier, (agent.entry, shell), gateway.recording.brief)
         record = AgentRecord(start.prompt)
-        tell = _told(record, job.tell)
+        emit = _event_emitter(record, job.live)
         if start.restored:
-            tell(AgentProblem(message=f"put back as the baseline has them: {', '.join(start.restored)[:_QUOTED]}"))
-        session = CarriedSession(agent, self._scanner, tell)
+            emit(AgentProblem(message=f"put back as the baseline has them: {', '.join(start.restored)[:_QUOTED]}"))
+        session = CarriedSession(agent, self._scanner, emit)
         try:
             await session.find(job.contract, job.artifacts)
             tools = await tool_files(job.mirror, job.baseline, job.contract)
-            work = _Work(agent, protocol_of(agent), gateway, record, tell, session, model, sandbox, start, shell, tools)
+            work = _Work(agent, protocol_of(agent), gateway, record, emit, session, model, sandbox, start, shell, tools)
             return replace(await self._work(job, work), refused=record.refused())
         except BaseException:
             gateway.recording.incomplete = True
@@ -204,7 +204,7 @@ class AgentExecutor:
             seen = await asyncio.to_thread(see_environment, prefix)
             end, failure = await self._converse(job, work, workspace, prefix)
             if stood_in := work.gateway.records.stand_ins(work.model):
-                work.tell(AgentProblem(message=stood_in))
+                work.emit(AgentProblem(message=stood_in))
             work.gateway.check()
             work.gateway.check_refused()
             await asyncio.to_thread(refuse_changed, seen)
@@ -261,7 +261,7 @@ class AgentExecutor:
             read_only=job.contract.audit_only,
             resume=work.session.resumed,
             standing_approval=work.agent.entry.standing_approval,
-            follow_up=_OutOfScope(job, workspace, work).told_once,
+            follow_up=_OutOfScope(job, workspace, work).warn_once,
             written=work.session.written if work.agent.entry.kept_places else None,
             recorded_catalogue=work.gateway.recording.brief == 1,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
@@ -275,8 +275,8 @@ class AgentExecutor:
             with _turn(work) as turn:
                 async with open_box(work.sandbox, place, launch, work.gateway) as box:
                     try:
-                        async with asyncio.timeout(seconds), tell_usage(lambda: work.gateway.usage, budget, seconds, job.tell):
-                            end = await _unless_refused(work.gateway, work.protocol.converse(box.wire, order, work.tell))
+                        async with asyncio.timeout(seconds), emit_usage(lambda: work.gateway.usage, budget, seconds, job.live):
+                            end = await _unless_refused(work.gateway, work.protocol.converse(box.wire, order, work.emit))
                     except TimeoutError:
                         work.gateway.recording.incomplete = True
                         failure = ExecutionFailure("task_timeout", f"the agent was ended after {seconds:g} s")
@@ -287,7 +287,7 @@ class AgentExecutor:
         finally:
             if box is not None:
                 for line in box.wire.banners:
-                    work.tell(AgentProblem(message=f"a line of the agent that is no message was passed over: {line}"))
+                    work.emit(AgentProblem(message=f"a line of the agent that is no message was passed over: {line}"))
                 work.record.complaints = box.session.complaints
         return end, _failure_of(work.record, box, end, failure)
 
@@ -338,7 +338,7 @@ class _Work:
     protocol: AgentProtocol
     gateway: ModelGateway
     record: AgentRecord
-    tell: Tell
+    emit: EmitEvent
     session: CarriedSession
     model: str
     sandbox: TalkingSandbox
@@ -355,13 +355,13 @@ class _OutOfScope:
         self._workspace = workspace
         self._tools = work.tools
         self._version = work.gateway.recording.brief
-        self._told = False
+        self._sent = False
 
-    async def told_once(self) -> str | None:
+    async def warn_once(self) -> str | None:
         """Return the message, None when it was sent already."""
-        if self._told:
+        if self._sent:
             return None
-        self._told = True
+        self._sent = True
         try:
             found = await self._workspace.changes(self._tools.anew().leave_out)
             changes, _ = await take_blocked(found, self._job.mirror, self._job.baseline)
@@ -400,22 +400,22 @@ def _nothing_done(job: Job, end: AgentEnd, shell: Shell, *, changed: bool) -> Ex
     if changed or job.contract.audit_only:
         return None
     if end.how == "declined":
-        said = _agent_words(end.text) or "the agent gave up after what it asked for was refused"
+        message = _agent_words(end.text) or "the agent gave up after what it asked for was refused"
         why = REFUSED_COMMANDS.get(shell, "")
-        return ExecutionFailure("agent_declined", f"{said}; {why}" if why else said)
+        return ExecutionFailure("agent_declined", f"{message}; {why}" if why else message)
     return ExecutionFailure("no_change", f"the agent reports that it is done, and changed nothing: {_agent_words(end.text)}")
 
 
-def _told(record: AgentRecord, live: TellLive) -> Tell:
-    """Into the record, and in words without secrets to those who look on."""
+def _event_emitter(record: AgentRecord, live: ReportActivity) -> EmitEvent:
+    """Return a function that records an event and shows it to observers without secrets."""
 
-    def tell(event: AgentEvent) -> None:
-        record.tell(event)
+    def emit(event: AgentEvent) -> None:
+        record.add(event)
         if words := in_words(event).strip():
             plain = redact_text(words)
             live(event_name(event), plain[-_TEXT_SHOWN:] if isinstance(event, AgentText) else plain)
 
-    return tell
+    return emit
 
 
 def _last_line(complaints: bytes) -> str:

@@ -46,7 +46,7 @@ NO_FILE = BlockedFile()
 
 
 @dataclass(frozen=True, slots=True)
-class ToldBlocks:
+class ReadQuestions:
     """Questions in the file, and the refused ones."""
 
     blocked: tuple[Blocked, ...] = ()
@@ -98,16 +98,16 @@ def _is_reserved(path: bytes) -> bool:
     return path == BLOCKED_FILE or path.startswith(BLOCKED_FILE + b"/")
 
 
-def read_blocked(file: BlockedFile, task_id: str, now: datetime) -> ToldBlocks:
+def read_blocked(file: BlockedFile, task_id: str, now: datetime) -> ReadQuestions:
     """Read the file: one block, or a list of them. The first legal ones count, so many at most.
 
     What is not legal is left out and reported; the change stands without it all the same.
     """
     if file.instead:
         words = f"{BLOCKED_NAME} is {file.instead}: write the questions into a plain file"
-        return ToldBlocks(refused=(RefusedQuestion(code=NOT_A_FILE, message=words),))
+        return ReadQuestions(refused=(RefusedQuestion(code=NOT_A_FILE, message=words),))
     if not file.content:
-        return ToldBlocks()
+        return ReadQuestions()
     found: list[Blocked] = []
     refused: list[RefusedQuestion] = []
     try:
@@ -122,7 +122,7 @@ def read_blocked(file: BlockedFile, task_id: str, now: datetime) -> ToldBlocks:
                 refused.append(_refused(error.reason, f"question {number}: {error.message}"))
     except MalformedError as error:
         refused.append(_refused(code=UNREADABLE, words=error.message))
-    return ToldBlocks(tuple(found), tuple(refused))
+    return ReadQuestions(tuple(found), tuple(refused))
 
 
 def _refused(code: str, words: str) -> RefusedQuestion:
@@ -143,7 +143,7 @@ def _documents(content: bytes) -> Iterable[Any]:
 
 def _block(document: Any, task_id: str, now: datetime) -> Blocked:
     """Decode a question; its author and time are set here. Raises MalformedError."""
-    said = {**document, "session": task_id, "blocked_at": timestamp(now)} if isinstance(document, dict) else document
-    block = codec.decode(msgspec.json.encode(said), Blocked)
+    fields = {**document, "session": task_id, "blocked_at": timestamp(now)} if isinstance(document, dict) else document
+    block = codec.decode(msgspec.json.encode(fields), Blocked)
     refuse_illegal(block)
     return block

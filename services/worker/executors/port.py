@@ -14,7 +14,7 @@ from gatewright.contracts.reports import LeftOut
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.git.mirror import Mirror
 from gatewright.services.worker.executors.blocked_file import NO_FILE, BlockedFile
-from gatewright.tasks.activity import TellLive, untold
+from gatewright.tasks.activity import ReportActivity, ignore_activity
 from gatewright.tasks.questions import AskPublisher, refuse_question
 
 
@@ -24,7 +24,7 @@ class Job:
 
     ``baseline`` is a commit id that ``mirror`` has. ``spend`` receives the usage since the last call, as soon as it is known;
     it raises BudgetError when the budget is exceeded, and the job is cancelled. ``kept``: artifacts to keep however the job
-    ends. Live reports go to observers; ``ask`` sends a question to the publisher of the run.
+    ends. ``live`` sends reports to observers; ``ask`` sends a question to the publisher of the run.
     """
 
     contract: TaskContract
@@ -34,7 +34,7 @@ class Job:
     artifacts: ArtifactPort
     spend: Spend = spend_freely
     kept: dict[str, bytes] = field(default_factory=dict)
-    tell: TellLive = untold
+    live: ReportActivity = ignore_activity
     ask: AskPublisher = refuse_question
 
 

@@ -45,7 +45,7 @@ async def change_of(job: Job, reply: bytes) -> ExecutionResult:
     kept, blocked = await take_blocked(changes, job.mirror, job.baseline)
     if not kept:
         raise ExtractionError(
-            "the reply has a question, and no file: what cannot be told is guessed, and the change made by it"
+            "the reply asks a question and contains no file: decide what is open and make the change"
         )
     tree = await job.mirror.write_tree(job.baseline, kept)
     # A file in the place of a directory, or below a file, would take away what stands there.

@@ -92,7 +92,7 @@ _EDITING = TextPattern(
 #: ``src/a.py``, ``a.py``, ``.gitignore``, ``Makefile``; other words in backticks are code.
 _W = r"\pL\pM\pN_"
 _PATHLIKE = TextPattern(rf"[{_W}.@+/-]*(?:/[{_W}.@+-]+|[{_W}-]\.[A-Za-z][A-Za-z0-9]*)|\.[A-Za-z][{_W}.-]*|[A-Z][a-z]*file")
-_SAYS_FILE = TextPattern(r"(?i)\bfile\b")
+_MENTIONS_FILE = TextPattern(r"(?i)\bfile\b")
 _DECORATION = re.compile(r"(?:#{1,6}\s+|[-*+]\s+|[0-9]{1,9}[.)]\s+)+")  # noqa: TID251 - linear: each try ends where the next one begins
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")  # noqa: TID251 - linear: each try ends where the next one begins
 
@@ -126,7 +126,7 @@ def name_before(words: Sequence[str], language: str) -> str | None:
         sentence = with_span(text, plain=_last_sentence(text))
         for pattern in _NAMING:
             found = pattern.fullmatch(sentence)
-            if found is not None and (_is_pathlike(found["path"]) or _SAYS_FILE.is_in(_SPAN.without(sentence))):
+            if found is not None and (_is_pathlike(found["path"]) or _MENTIONS_FILE.is_in(_SPAN.without(sentence))):
                 return found["path"]
         only = _PATH_ONLY.fullmatch(sentence)
         if only is not None and _is_pathlike(only["path"]) and not _is_mention(only["path"], language):

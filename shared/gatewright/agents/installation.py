@@ -78,8 +78,8 @@ def _version(package: Path) -> str:
             data = file.read(_LARGEST_PACKAGE)
         if package.name == "METADATA":
             return str(HeaderParser().parsestr(data.decode()).get("Version", ""))
-        said = read_json(data)
+        document = read_json(data)
     except (OSError, UnicodeDecodeError, UnreadableDocumentError):
         return ""
-    version = said.get("version") if isinstance(said, dict) else None
+    version = document.get("version") if isinstance(document, dict) else None
     return version if isinstance(version, str) else ""

@@ -102,7 +102,7 @@ def finish(directory: Path, name: str) -> None:
         identities.write_seed(path, replace(held, replacing=False))
 
 
-def limit(directory: Path, name: str, said: IdentityLimits | None) -> None:
+def limit(directory: Path, name: str, bounds: IdentityLimits | None) -> None:
     """Bound what an identity may take of the server; None: as shipped again.
 
     Raises MalformedError (``identity_unknown``, ``identity_limit_invalid``), ConfigurationError.
@@ -110,11 +110,11 @@ def limit(directory: Path, name: str, said: IdentityLimits | None) -> None:
     with _changing(directory):
         _existing(directory, name)
         limits = identity_limits.read(directory)
-        if said is None:
+        if bounds is None:
             limits.pop(name, None)
         else:
             before = limits.get(name, IdentityLimits())
-            changed = {key: value for key, value in msgspec.structs.asdict(said).items() if value is not None}
+            changed = {key: value for key, value in msgspec.structs.asdict(bounds).items() if value is not None}
             limits[name] = msgspec.structs.replace(before, **changed)
             limits[name].check(name)
         identity_limits.write(directory, limits)

@@ -15,4 +15,4 @@ async def hear(listener: Listener, message: Message) -> None:
     try:
         await listener(message)
     except GatewrightError as error:
-        log.warning("bus: a broadcast on %s was not understood: %s", message.subject, error.message)
+        log.warning("bus: ignored a broadcast on %s: %s", message.subject, error.message)

@@ -151,9 +151,9 @@ def access_of(
         identity,
         (
             *(t.result_subject(role), t.dead_subject(role), t.claim_subject(role), own_artifacts(identity)),
-            *(_AGENTS_SAY if role == "worker" else ()),
+            *(_AGENT_SENDS if role == "worker" else ()),
         ),
-        (t.CANCEL_SUBJECT, *(_AGENTS_HEAR if role == "worker" else ())),
+        (t.CANCEL_SUBJECT, *(_AGENT_RECEIVES if role == "worker" else ())),
         serve=service_subjects(role),
         queues=queues,
         api=(_GET_ARTIFACT,),
@@ -164,8 +164,8 @@ def access_of(
 
 
 #: Only workers run agents that report progress and put requests to the run's publisher, which may be the operator.
-_AGENTS_SAY = (t.live_subject("worker"), t.LEAVE_SUBJECT, t.question_subject(OPERATOR_PUBLISHER))
-_AGENTS_HEAR = (t.answer_subject(OPERATOR_PUBLISHER),)
+_AGENT_SENDS = (t.live_subject("worker"), t.LEAVE_SUBJECT, t.question_subject(OPERATOR_PUBLISHER))
+_AGENT_RECEIVES = (t.answer_subject(OPERATOR_PUBLISHER),)
 
 
 def publisher_subjects(publisher: str) -> Mapping[str, str]:

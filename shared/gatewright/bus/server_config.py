@@ -157,8 +157,8 @@ def accounts(
     """
     publishers = tuple(name for identity in public_keys if is_publisher(identity) and (name := publisher_of(identity)))
     found = (access_of(identity, pools, publishers, partitions) for identity in public_keys)
-    said = limits or {}
-    table = [replace(each, limits=said.get(each.identity, IdentityLimits()).over(each.limits)) for each in found]
+    changed = limits or {}
+    table = [replace(each, limits=changed.get(each.identity, IdentityLimits()).over(each.limits)) for each in found]
     guests = [access for access in table if access.guest]
     keys = {identity: (key, *filter(None, [(earlier or {}).get(identity)])) for identity, key in public_keys.items()}
     bus = {

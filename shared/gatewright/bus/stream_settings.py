@@ -59,8 +59,8 @@ class StreamSettings:
         sized = stream if size is None else dataclasses.replace(stream, max_bytes=size, least_bytes=size)
         return sized if days is None else dataclasses.replace(sized, keep_seconds=days * _DAY)
 
-    def _of(self, said: Mapping[str, int], name: str) -> int | None:
-        return said.get(name, said.get(_kind(name)))
+    def _of(self, values: Mapping[str, int], name: str) -> int | None:
+        return values.get(name, values.get(_kind(name)))
 
 
 def read_sizes(text: str) -> dict[str, int]:

@@ -213,10 +213,10 @@ class Client:
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
         """Call ``hear`` with each permission request of an agent in this publisher's interactive runs. Raises BusError."""
 
-        async def told(message: Message) -> None:
+        async def receive(message: Message) -> None:
             await hear(codec.decode(message.data, AgentQuestion))
 
-        await self._bus.listen(question_subject(self._publisher), told)
+        await self._bus.listen(question_subject(self._publisher), receive)
 
     async def answer_question(self, question: AgentQuestion, *, allow: bool) -> None:
         """Allow the request once, or refuse it. Raises BusError."""

@@ -112,8 +112,8 @@ def faults_of(rules: Validator, value: Any) -> tuple[Fault, ...]:
         if len(found) >= MAX_FAULTS:
             break
     mistyped = {fault.pointer for fault in found.values() if fault.code == "type"}  # further faults there are noise
-    telling = (fault for fault in found.values() if fault.code == "type" or fault.pointer not in mistyped)
-    return tuple(sorted(telling))[:MAX_FAULTS]
+    relevant = (fault for fault in found.values() if fault.code == "type" or fault.pointer not in mistyped)
+    return tuple(sorted(relevant))[:MAX_FAULTS]
 
 
 def _faults(violation: ValidationError) -> Iterator[Fault]:

@@ -54,8 +54,8 @@ class SourceChecker:
 
     def names(self, output: bytes, path: str, name: str) -> bool:
         """Return whether ``output`` reports the error ``name`` that was planted in ``path``."""
-        told = posixpath.basename(path) + (f":{name}" if self.runs else "")
-        return told.encode() in output
+        location = posixpath.basename(path) + (f":{name}" if self.runs else "")
+        return location.encode() in output
 
 
 _CHECKERS = (

@@ -110,7 +110,7 @@ class Framework(Protocol):
         """Return the languages of ``gatewright.syntax_trees`` that its tests cover; empty if any."""
 
     @property
-    def tells_files(self) -> bool:
+    def reports_files(self) -> bool:
         """Return whether its reporter reports the files that a run loads, and the tests that run a line."""
 
     def may_start(self, argv: Sequence[str]) -> bool:

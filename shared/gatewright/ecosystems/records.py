@@ -57,8 +57,8 @@ class Record(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Told:
-    """The reports of one run. ``outcomes`` by id; an id that was reported twice is in ``duplicates``."""
+class RunnerReport:
+    """The records of one test run. ``outcomes`` by id; an id that was reported twice is in ``duplicates``."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     collected: set[str] = field(default_factory=set)
@@ -97,55 +97,55 @@ def one_line(text: str) -> str:
 _decoder = JsonReader(Record)
 
 
-def read_records(lines: Iterable[bytes], token: str) -> Told:
+def read_records(lines: Iterable[bytes], token: str) -> RunnerReport:
     """Return the result of ``lines``; a malformed line, or one with another token, is forged."""
-    told = Told()
+    report = RunnerReport()
     for line in lines:
         try:
             record = _decoder.decode(line)
         except UnreadableDocumentError:
-            told.forged += 1
+            report.forged += 1
             continue
         if record.token != token:
-            told.forged += 1
-        elif _size(told) >= MOST:
-            told.overflow = True
+            report.forged += 1
+        elif _size(report) >= MOST:
+            report.overflow = True
         else:
-            _take(told, record)
-    return told
+            _take(report, record)
+    return report
 
 
-def _size(told: Told) -> int:
-    kinds = (told.outcomes, told.collected, told.loaded, told.took, told.origins, told.patched)
-    return sum(map(len, kinds)) + told.touches
+def _size(report: RunnerReport) -> int:
+    kinds = (report.outcomes, report.collected, report.loaded, report.took, report.origins, report.patched)
+    return sum(map(len, kinds)) + report.touches
 
 
-def _take(told: Told, record: Record) -> None:
+def _take(report: RunnerReport, record: Record) -> None:
     match record.kind:
         case "begin":
-            told.begun += 1
-            told.framework, told.version = record.framework, record.version
+            report.begun += 1
+            report.framework, report.version = record.framework, record.version
         case "collected":
-            told.collected.add(one_line(record.id))
+            report.collected.add(one_line(record.id))
         case "test" if record.outcome is not None:
             name = one_line(record.id)
-            if name in told.outcomes:
-                told.duplicates.add(name)
+            if name in report.outcomes:
+                report.duplicates.add(name)
             # A reported failure is final: later reports do not change it.
-            if told.outcomes.get(name) != "failed":
-                told.outcomes[name] = record.outcome
+            if report.outcomes.get(name) != "failed":
+                report.outcomes[name] = record.outcome
         case "loaded":
-            told.loaded.add(record.path)
+            report.loaded.add(record.path)
         case "touched":
-            told.touches += 1
-            told.touched.setdefault((record.path, record.line), set()).add(one_line(record.id))
+            report.touches += 1
+            report.touched.setdefault((record.path, record.line), set()).add(one_line(record.id))
         case "took":
-            told.took[one_line(record.path)] = record.milliseconds
+            report.took[one_line(record.path)] = record.milliseconds
         case "origin":
-            told.origins[record.name] = record.path
+            report.origins[record.name] = record.path
         case "patched":
-            told.patched[record.name] = record.path
+            report.patched[record.name] = record.path
         case "end" if record.status is not None:
-            told.ends.append(record.status)
+            report.ends.append(record.status)
         case _:
-            told.forged += 1
+            report.forged += 1

@@ -41,9 +41,9 @@ class Through:
         return self.other.languages
 
     @property
-    def tells_files(self) -> bool:
-        """See ``Framework.tells_files``."""
-        return self.other.tells_files
+    def reports_files(self) -> bool:
+        """See ``Framework.reports_files``."""
+        return self.other.reports_files
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

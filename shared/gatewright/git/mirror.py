@@ -221,8 +221,8 @@ class Mirror:
 
     async def parents(self, commit: str) -> tuple[str, ...]:
         """The full ids of the parents of a commit in the mirror. GitError (``object_missing``)."""
-        said = await self._git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
-        return tuple(said.decode("ascii", "replace").split()[1:])
+        output = await self._git.run("rev-list", "--parents", "--max-count=1", "--end-of-options", refs.check_object_id(commit))
+        return tuple(output.decode("ascii", "replace").split()[1:])
 
     async def descends(self, commit: str, ancestor: str) -> bool:
         """Return whether ``ancestor`` is ``commit`` or in its history, both in the mirror. Raises GitError
@@ -243,8 +243,8 @@ class Mirror:
         """
         form = ("--no-show-signature", "--no-mailmap", f"--max-count={limit}", "-z", "--format=%an%x00%ae")
         words = ("log", *form, refs.check_object_id(head), f"^{refs.check_object_id(base)}", "--")
-        said = await in_thread(lambda: self._git.execute(*words, limit=_AUTHORS_LIMIT))
-        fields = said.decode("utf-8", "replace").split("\0")[:-1]
+        output = await in_thread(lambda: self._git.execute(*words, limit=_AUTHORS_LIMIT))
+        fields = output.decode("utf-8", "replace").split("\0")[:-1]
         return tuple(zip(fields[::2], fields[1::2], strict=True))
 
     async def children(self, commit: str, until: str, limit: int) -> tuple[str, ...]:
@@ -261,8 +261,8 @@ class Mirror:
     async def commits_on(self, path: bytes, after: str, until: str, limit: int) -> tuple[str, ...]:
         """Return the newest commits in ``until`` and not in ``after`` that changed ``path``. GitError (``object_missing``)."""
         ends = (refs.check_object_id(until), f"^{refs.check_object_id(after)}", "--", os.fsdecode(path))
-        said = await self._git.run("rev-list", f"--max-count={limit}", "--end-of-options", *ends)
-        return tuple(said.decode("ascii", "replace").split())
+        output = await self._git.run("rev-list", f"--max-count={limit}", "--end-of-options", *ends)
+        return tuple(output.decode("ascii", "replace").split())
 
     async def message(self, commit: str) -> str:
         """The message of a commit in the mirror; what is not UTF-8 becomes U+FFFD. GitError (``object_missing``)."""

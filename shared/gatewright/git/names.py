@@ -145,7 +145,7 @@ def limit_faults(paths: Iterable[bytes], known: Callable[[], Known], limits: Tre
 
 def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Iterator[NameFault]:
     """The new names in ``paths``, added ones, that are not what a reader takes them for: each once, one of a path."""
-    told: set[bytes] = set()
+    reported: set[bytes] = set()
     for path in paths:
         if _PLAIN.fullmatch(path):
             continue
@@ -155,9 +155,9 @@ def unreadable_faults(paths: Iterable[bytes], known: Callable[[], Known]) -> Ite
             if words is None:
                 continue
             here = b"/".join(parts[:depth])
-            if here in told:
+            if here in reported:
                 continue
-            told.add(here)
+            reported.add(here)
             if depth == len(parts) or not known().is_directory(here):
                 yield NameFault(UNREADABLE, words, path)
                 break

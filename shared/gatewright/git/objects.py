@@ -123,8 +123,8 @@ class Objects:
         """Return the id of the ``kind`` (``commit`` or ``tree``) that an object id stands for; None if missing or of another
         kind."""
         name = f"{check_object_id(object_id)}^{{{kind}}}"
-        said = self._kept.objects(self._git, "info", [name], len(object_id)) if self._kept is not None else None
-        match (said or b"").decode("ascii", "replace").split():
+        output = self._kept.objects(self._git, "info", [name], len(object_id)) if self._kept is not None else None
+        match (output or b"").decode("ascii", "replace").split():
             case [found_id, found_kind, _] if found_kind == kind:
                 return check_object_id(found_id)
         found = self._git.execute("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1, _DIED))
@@ -210,10 +210,10 @@ class Objects:
         wanted = sorted(set(object_ids))
         if not wanted:
             return frozenset()
-        said = self._git.execute(
+        output = self._git.execute(
             "cat-file", "--batch-check=%(objecttype)", stdin="".join(f"{each}\n" for each in wanted).encode()
         )
-        lines = said.split(b"\n")[:-1]
+        lines = output.split(b"\n")[:-1]
         return frozenset(each for each, line in zip(wanted, lines, strict=True) if line == b"blob")
 
     def _refusal(self, error: CommandFailedError, tree: str, patch: bytes, reading: Reading) -> GatewrightError:
@@ -314,8 +314,8 @@ class Objects:
         if asked == (old, new):
             return known
         options = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-relative")
-        said = self._kept_differences(options, check_object_id(old), check_object_id(new))
-        found = parse_changes(said if said is not None else self._git.execute("diff-tree", *options, old, new))
+        output = self._kept_differences(options, check_object_id(old), check_object_id(new))
+        found = parse_changes(output if output is not None else self._git.execute("diff-tree", *options, old, new))
         self._compared = (old, new), found
         return found
 
@@ -340,8 +340,8 @@ class Objects:
     def diff(self, old: str, new: str) -> bytes:
         """The canonical patch from ``old`` to ``new``. PatchError (``patch_too_large``) beyond ``PATCH_LIMIT`` bytes."""
         try:
-            said = self._kept_differences(_CANONICAL, check_object_id(old), check_object_id(new), PATCH_LIMIT)
-            return said if said is not None else self._git.execute("diff-tree", *_CANONICAL, old, new, limit=PATCH_LIMIT)
+            output = self._kept_differences(_CANONICAL, check_object_id(old), check_object_id(new), PATCH_LIMIT)
+            return output if output is not None else self._git.execute("diff-tree", *_CANONICAL, old, new, limit=PATCH_LIMIT)
         except OutputTooLargeError as error:
             raise PatchError(f"the change is longer than {PATCH_LIMIT} bytes as a patch", code="patch_too_large") from error
 
@@ -379,9 +379,9 @@ class Objects:
     def _batch(self, form: str, object_ids: Sequence[str], limit: int = BLOBS_LIMIT) -> bytes:
         if self._kept is not None:
             how = "contents" if form == "--batch" else "info"
-            said = self._kept.objects(self._git, how, list(object_ids), len(object_ids[0]), limit)
-            if said is not None:
-                return said
+            output = self._kept.objects(self._git, how, list(object_ids), len(object_ids[0]), limit)
+            if output is not None:
+                return output
         asked = "".join(f"{object_id}\n" for object_id in object_ids).encode()
         return self._git.execute("cat-file", form, "--buffer", stdin=asked, limit=limit)
 

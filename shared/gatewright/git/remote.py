@@ -442,9 +442,9 @@ class Remote:
         return next(found, None)
 
 
-def wants_signatures(said: str) -> bool:
+def wants_signatures(message: str) -> bool:
     """Return whether a server's message requires signed commits, as GitHub, GitLab, Gitea and Bitbucket word it."""
-    return any(words in said.lower() for words in _SIGNED_ONLY)
+    return any(words in message.lower() for words in _SIGNED_ONLY)
 
 
 def _read_only_but(folders: tuple[Path, ...]) -> tuple[str, ...]:

@@ -139,16 +139,16 @@ class _Story:
             raise MalformedError(f"event {record.seq} asks no question", code="bad_event")
         task = asked.task
         role = task.item.role
-        told = (later for later in self._records[number + 1 :] if later.event_type == e.SummonsAnswered.event_type)
-        answered = next((later for later in told if later.task_id == task.task_id), None)
+        answers = (later for later in self._records[number + 1 :] if later.event_type == e.SummonsAnswered.event_type)
+        answered = next((later for later in answers if later.task_id == task.task_id), None)
         context = self._context("summons", task.task_id)
         attributes: dict[str, AttributeValue] = {
             c.TASK_ID: task.task_id,
             c.PIPELINE_TASK_NAME: role,
             c.PIPELINE_TASK_RUN_ID: task.task_id,
         }
-        said = known.answer if (known := self._run.summonses.get(task.task_id)) is not None else None
-        error = "unanswered" if said is None else "" if said.status == "ANSWERED" else said.code
+        answer = known.answer if (known := self._run.summonses.get(task.task_id)) is not None else None
+        error = "unanswered" if answer is None else "" if answer.status == "ANSWERED" else answer.code
         yield self._part(f"summons {role}", context, state, record, answered, attributes=attributes, error=error)
         yield self._send_span(role, known.pool if known is not None else DEFAULT_POOL, task.task_id, context, record)
 

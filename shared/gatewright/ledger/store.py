@@ -61,7 +61,7 @@ class Ledger:
     def __init__(self, bus: Bus, foreign: Callable[[str, int], None] | None = None, *, writer: str | None = None) -> None:
         self._bus = bus
         self._foreign = foreign
-        self._told: set[int] = set()
+        self._reported_foreign: set[int] = set()
         self._writer = writer or new_id()[:12]
         self._known: dict[str, Position] = {}
 
@@ -147,16 +147,16 @@ class Ledger:
         except VerificationError as error:
             raise MalformedError(f"{run_id}: {error.message}", code=error.reason) from error
         if transition is None:
-            self._tell(run_id, message.sequence)
+            self._report_foreign(run_id, message.sequence)
             return replace(before, sequence=message.sequence)
         sequences = (*before.sequences, message.sequence)
         return Position(fold([transition], run), message.sequence, (*before.transitions, transition), sequences)
 
-    def _tell(self, run_id: str, sequence: int) -> None:
-        if self._foreign is not None and sequence not in self._told:
-            if len(self._told) >= _REMEMBERED:
-                self._told.clear()
-            self._told.add(sequence)
+    def _report_foreign(self, run_id: str, sequence: int) -> None:
+        if self._foreign is not None and sequence not in self._reported_foreign:
+            if len(self._reported_foreign) >= _REMEMBERED:
+                self._reported_foreign.clear()
+            self._reported_foreign.add(sequence)
             self._foreign(run_id, sequence)
 
     def _remember(self, run_id: str, position: Position) -> None:

@@ -17,7 +17,7 @@ RULE = "transfers.calls"
 #: Larger records are not read.
 _MOST_BYTES = 64 * 1024 * 1024
 #: Maximum number of reported faults per task.
-_MOST_TOLD = 20
+_MOST_FAULTS = 20
 _CALLS = JsonReader(CallRecord)
 
 
@@ -49,7 +49,7 @@ def broken_by_calls(
         return (f"the records of the {role}'s calls cannot be read: {str(error)[:200]}",)
     misplaced = (f"call {call.number}: {words}" for call in calls for words in _uncovered_call(role, leave, call))
     too_much = _too_much(leave, [sent for call in calls for sent in call.sent], usage)
-    return tuple(islice(chain(misplaced, too_much), _MOST_TOLD))
+    return tuple(islice(chain(misplaced, too_much), _MOST_FAULTS))
 
 
 def _uncovered_call(role: str, leave: TransferLeave | None, call: CallRecord) -> Iterator[str]:

@@ -22,13 +22,13 @@ MOST: Final = 12
 
 
 def entry_of(
-    packet: ProgressPacket, packet_sha256: str, manifest_sha256: str, may_be_told: Callable[[str], bool] = lambda _: True
+    packet: ProgressPacket, packet_sha256: str, manifest_sha256: str, may_disclose: Callable[[str], bool] = lambda _: True
 ) -> MemoryEntry:
     """Return the memory entry of a sealed run. A path that must not be disclosed is counted, not named.
 
     Hidden acceptance commands are left out, even their number.
     """
-    touched = [path for path in packet.touched.paths if may_be_told(path)][:MOST]
+    touched = [path for path in packet.touched.paths if may_disclose(path)][:MOST]
     superseded = {each.supersedes for each in packet.decisions if each.supersedes is not None}
     landed, commands = packet.landed, packet.proofs.commands
     return MemoryEntry(
@@ -48,7 +48,7 @@ def entry_of(
         decisions=tuple(each.id for each in packet.decisions if each.id not in superseded)[-MOST:],
         task_type=packet.order.task_type,
         landed_commit=(landed.commit or None) if landed else None,
-        landed_ref=(landed.ref or None) if landed and may_be_told(landed.ref) and " " not in landed.ref else None,
+        landed_ref=(landed.ref or None) if landed and may_disclose(landed.ref) and " " not in landed.ref else None,
     )
 
 

@@ -47,7 +47,7 @@ class RunOptions:
         pointer="request",
         default="",
         form=FormField(
-            section=Section.ORDER, label="Request", hint="what is wanted, in words", rows=3, required="say what is wanted"
+            section=Section.ORDER, label="Request", hint="the change, in plain words", rows=3, required="describe the change"
         ),
         tool=ToolArgument(most=20_000, required=True),
     )
@@ -76,7 +76,7 @@ class RunOptions:
         help="Branch, tag or commit to start from",
         panel=Panel.LANDING,
         pointer="baseline_ref",
-        form=FormField(section=Section.REFS, label="Starts from", hint="a ref; HEAD if left out", list="branches"),
+        form=FormField(section=Section.REFS, label="Starts from", hint="a ref; HEAD by default", list="branches"),
     )
     allow: tuple[str, ...] = option(
         RetryOffer.PATH,
@@ -90,9 +90,9 @@ class RunOptions:
         form=FormField(
             section=Section.SCOPE,
             label="Paths that may change",
-            hint="one a line",
+            hint="one per line",
             rows=2,
-            required="name the paths that may change, one a line",
+            required="name the paths that may change, one per line",
         ),
         tool=ToolArgument(most=200, required=True, description="Which paths may change, from the top of the repository."),
     )
@@ -135,8 +135,8 @@ class RunOptions:
         key="command",
         form=FormField(
             section=Section.MAKER,
-            label="Commands that make it",
-            hint="one an attempt, each on a line",
+            label="Commands that make the change",
+            hint="one per line, one per attempt",
             rows=2,
             required="name the commands that make the change",
             maker="command",
@@ -151,7 +151,7 @@ class RunOptions:
         first_screen=True,
         key="patch",
         form=FormField(
-            section=Section.MAKER, label="Patch", hint="as git diff writes it", rows=8, required="give the patch", maker="patch"
+            section=Section.MAKER, label="Patch", hint="output of git diff", rows=8, required="give the patch", maker="patch"
         ),
         tool=ToolArgument(most=4_000_000, description="The change as a git patch; without one an agent or model makes it."),
     )
@@ -181,7 +181,7 @@ class RunOptions:
         form=FormField(
             section=Section.MAKER,
             label="Agent",
-            hint="of the operator's policies; their first if left out",
+            hint="an agent of the operator's policies; the first by default",
             maker="agent",
         ),
         tool=ToolArgument(most=100, description="A coding agent of the operator's policies, or any."),
@@ -237,10 +237,10 @@ class RunOptions:
         key="tests",
         form=FormField(
             section=Section.PROOF,
-            label="Commands that have to succeed",
-            hint="one a line",
+            label="Commands that must succeed",
+            hint="one per line",
             rows=2,
-            required="name the commands that have to succeed, one a line",
+            required="name the commands that must succeed, one per line",
         ),
         tool=ToolArgument(most=20, required=True, description="Acceptance commands: each must succeed, in the sandbox."),
     )
@@ -299,7 +299,7 @@ class RunOptions:
         form=FormField(
             section=Section.PROOF,
             label="Environment",
-            hint="a folder of programs that the system offers, for these commands; the system's own if left out",
+            hint="a folder of programs for these commands; the system's programs by default",
         ),
     )
     language: Language | None = option(
@@ -329,7 +329,7 @@ class RunOptions:
         form=FormField(
             section=Section.REFS,
             label="Lands on",
-            hint="a branch (refs/heads/NAME); a branch of its own if left out",
+            hint="a branch (refs/heads/NAME); a new branch by default",
             list="branches",
         ),
     )

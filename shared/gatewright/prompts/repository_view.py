@@ -46,7 +46,7 @@ async def look_at(tree: TreeFiles, words: str, below: Sequence[str] = ()) -> Rep
     """Return the parts of ``tree`` relevant to ``words``; paths ``below`` are listed first. Raises the errors of ``tree``."""
     files: list[tuple[str, str]] = []
     room = MAX_CHARACTERS
-    for path in _telling(tree.paths, words):
+    for path in _relevant_files(tree.paths, words):
         if len(files) == MAX_FILES or room <= 0:
             break
         content = await tree.read(path)
@@ -76,7 +76,7 @@ def _folders(tree: Iterable[str], depth: int) -> Counter[str]:
     return Counter("/".join(path.split("/")[:-1][:depth]) for path in tree if "/" in path)
 
 
-def _telling(paths: Iterable[str], words: str) -> list[str]:
+def _relevant_files(paths: Iterable[str], words: str) -> list[str]:
     """Return files that the words name, then those that describe the repository."""
     known = sorted(paths)
     named = {word.strip(_NOT_IN_WORDS).removeprefix("./") for word in words.split()[:2000]} - {""}

@@ -53,16 +53,16 @@ def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, p
         return
     if vote.colour == "yellow" and not vote.mitigations:  # 2
         raise DeniedError("a yellow vote names what is done about it, by whom, and until when", code="vote_without_mitigation")
-    said = _time(decision.decided_at)
+    voted_at = _time(decision.decided_at)
     for each in vote.mitigations:
-        if _day(each.due) < said.astimezone(UTC).date():
+        if _day(each.due) < voted_at.astimezone(UTC).date():
             raise DeniedError(f"{each.due} is no day to come", code="vote_without_mitigation")
     cast = run.approvals[request.request_id].votes
     if len(cast) >= MOST_VOTES:
         raise DeniedError(f"{MOST_VOTES} votes are kept, not more", code="too_many_comments")
     for before in _chain(run, request.request_id):  # 3
         for earlier in before.votes:
-            if same_person(earlier.person.name, person.name) and said <= _time(earlier.decided_at):
+            if same_person(earlier.person.name, person.name) and voted_at <= _time(earlier.decided_at):
                 words = f"{person.name} voted {earlier.vote.colour} at {earlier.decided_at}: a new vote must be later"
                 raise DeniedError(words, code="vote_not_later")
 

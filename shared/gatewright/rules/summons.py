@@ -98,8 +98,8 @@ def most_of(bounds: SummonsBounds | None) -> int:
 
 def summons_id(run_id: str, request: SummonsRequest, publisher: str, number: int) -> str:
     """Return the id of a question, the same for a repeated request; ``number`` counts the request's items from 0."""
-    said = codec.encode(replace(request, requested_by="")) if request.key is None else request.key.encode()
-    whole = b"\0".join((publisher.encode(), said, str(number).encode()))
+    key = codec.encode(replace(request, requested_by="")) if request.key is None else request.key.encode()
+    whole = b"\0".join((publisher.encode(), key, str(number).encode()))
     return f"{run_id}.summons.{hashlib.sha256(whole).hexdigest()[:12]}"
 
 

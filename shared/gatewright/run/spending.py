@@ -150,18 +150,18 @@ def shares(run: Run, now: datetime, count: int) -> tuple[Budget | None, ...]:
     )
 
 
-def most(known: Usage | None, said: Usage) -> Usage:
+def most(known: Usage | None, reported: Usage) -> Usage:
     """Return the maximum of two usage reports: they are cumulative, and may arrive late or twice."""
     if known is None:
-        return said
+        return reported
     return Usage(
-        tokens=min(max(known.tokens, said.tokens), MAX_INTEGER),
-        cost_usd=max(known.cost_usd, said.cost_usd),
-        iterations=max(known.iterations, said.iterations),
-        sent_bytes=max(known.sent_bytes, said.sent_bytes),
-        unpriced=known.unpriced or said.unpriced,
-        incomplete=known.incomplete or said.incomplete,
-        delivery=said.delivery,
+        tokens=min(max(known.tokens, reported.tokens), MAX_INTEGER),
+        cost_usd=max(known.cost_usd, reported.cost_usd),
+        iterations=max(known.iterations, reported.iterations),
+        sent_bytes=max(known.sent_bytes, reported.sent_bytes),
+        unpriced=known.unpriced or reported.unpriced,
+        incomplete=known.incomplete or reported.incomplete,
+        delivery=reported.delivery,
     )
 
 

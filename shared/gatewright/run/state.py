@@ -92,7 +92,7 @@ class CastVote(Struct, frozen=True):
     signed: SignedDecision | None = None
 
 
-class SaidWords(Struct, frozen=True):
+class AnswerText(Struct, frozen=True):
     """A person's answer to a question beside the run. ``stands``: the guess is confirmed."""
 
     person: str
@@ -117,7 +117,7 @@ class AskedApproval(Struct, frozen=True):
     votes: tuple[CastVote, ...] = ()
     consensus: ConsensusReceipt | None = None
     delegations: tuple[Delegation, ...] = ()
-    said: tuple[SaidWords, ...] = ()
+    answers: tuple[AnswerText, ...] = ()
     spoken: tuple[ApprovalDecided | ApprovalByGrant, ...] = ()
 
     @property

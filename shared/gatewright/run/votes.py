@@ -11,7 +11,7 @@ from gatewright.contracts import AgentQuestion, ApprovalDecision, codec
 from gatewright.contracts.people.approvals import ApprovalStatus, Delegation, PersonsComment, RosterPerson
 from gatewright.contracts.people.identities import person_key
 from gatewright.errors import MalformedError
-from gatewright.run.state import AskedApproval, CastVote, SaidWords
+from gatewright.run.state import AnswerText, AskedApproval, CastVote
 
 if TYPE_CHECKING:
     from gatewright.run.events.people import ApprovalDecided, RosterHeld
@@ -24,9 +24,9 @@ def apply_decision(asked: AskedApproval, event: ApprovalDecided, now: str) -> As
         remark = PersonsComment(person=event.approver.name, verdict=event.verdict, at=now, text=words)
         asked = replace(asked, remarks=(*asked.remarks, remark))
     if asked.request.stage in {"beside", "round"} and event.verdict in {"comment", "approve"}:
-        said = SaidWords(event.approver.name, words, event.verdict == "approve")
+        answer = AnswerText(event.approver.name, words, event.verdict == "approve")
         if words or asked.request.stage == "beside":
-            asked = replace(asked, said=(*asked.said, said))
+            asked = replace(asked, answers=(*asked.answers, answer))
     if event.verdict in {"approve", "vote", "delegate"}:
         asked = replace(asked, spoken=(*asked.spoken, event))
     match event.verdict:

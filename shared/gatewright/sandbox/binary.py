@@ -80,13 +80,13 @@ def _bundled_bwrap() -> Bwrap | None:
 
 def _examine(path: Path, files: tuple[Path, ...]) -> Bwrap | None:
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, check=True, timeout=10).stdout.decode(
+        output = subprocess.run([path, "--version"], capture_output=True, check=True, timeout=10).stdout.decode(
             "utf-8", "replace"
         )
         privileged = bool(path.stat().st_mode & stat.S_ISUID)
     except (OSError, subprocess.SubprocessError):
         return None
-    numbers = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)  # noqa: TID251 - bwrap's own words
+    numbers = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", output)  # noqa: TID251 - bwrap's own words
     if numbers is None:
         return None
     return Bwrap(path, tuple(int(number) for number in numbers.groups(default="0")), privileged, files)

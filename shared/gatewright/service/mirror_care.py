@@ -25,14 +25,14 @@ async def look_after(mirrors: MirrorRoom, log: Logger) -> None:
             for path in await in_thread(mirrors_below, mirrors.root):
                 await _tend(path, log, frozenset(mirrors.needed()))
         except GatewrightError as error:
-            log.warning("mirrors_not_tended", code=error.reason, cause=error.message)
+            log.warning("mirrors_not_maintained", code=error.reason, cause=error.message)
 
 
 async def _tend(path: Path, log: Logger, needed: Collection[str]) -> None:
     try:
         done = await in_thread(tend, path, MaintenanceThresholds(), needed)
     except GatewrightError as error:
-        log.warning("mirror_not_tended", mirror=path.name, code=error.reason, cause=error.message)
+        log.warning("mirror_not_maintained", mirror=path.name, code=error.reason, cause=error.message)
     else:
         if done != NOTHING:
-            log.info("mirror_tended", mirror=path.name, repacked=done.repacked, dropped=done.dropped)
+            log.info("mirror_maintained", mirror=path.name, repacked=done.repacked, dropped=done.dropped)

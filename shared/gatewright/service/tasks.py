@@ -89,6 +89,6 @@ async def _probe(service: Service, handler: TaskHandler[Any]) -> None:
             service.readiness.lacks("probe", error.message)
             await asyncio.sleep(_PROBE_AGAIN)
         else:
-            service.log.info("probed", **facts)
+            service.log.info("probe_passed", **facts)
             service.readiness.has("probe")
             return

@@ -13,7 +13,7 @@ from gatewright.structured.errors import StructuredOutputError
 #: Maximum number of attempts per answer.
 ATTEMPTS = 3
 #: Maximum number of faults, and characters of its own answer, that the model receives in a retry.
-_MOST_TOLD = 20
+_MOST_FAULTS = 20
 _MOST_SHOWN = 20_000
 
 
@@ -25,7 +25,7 @@ class Turn:
     text: str
 
 
-class Said(NamedTuple):
+class ModelAnswer(NamedTuple):
     """A model's answer; ``cut_off`` is why it ended early, empty for a complete one."""
 
     text: str
@@ -35,7 +35,7 @@ class Said(NamedTuple):
 class Speaker(Protocol):
     """A model that answers."""
 
-    async def say(self, system: str, turns: Sequence[Turn]) -> Said:
+    async def answer(self, system: str, turns: Sequence[Turn]) -> ModelAnswer:
         """Return its answer. Raises GatewrightError."""
 
 
@@ -58,7 +58,7 @@ class Asking(Generic[P]):
         turns = [Turn("user", prompt.order)]
         faults: tuple[Fault, ...] = ()
         for _ in range(attempts):
-            text, cut_off = await speaker.say(prompt.system, turns)
+            text, cut_off = await speaker.answer(prompt.system, turns)
             self.answers.append(text)
             document, faults = await judge_answer(text, self.question)
             if cut_off:
@@ -68,12 +68,12 @@ class Asking(Generic[P]):
                 return document
             turns = [Turn("user", prompt.order), Turn("model", text[:_MOST_SHOWN] or "(nothing)"), Turn("user", _again(faults))]
         raise StructuredOutputError(
-            f"no valid {schema} in {attempts} answers: {_fault_words(faults[0])}", faults=faults[:_MOST_TOLD]
+            f"no valid {schema} in {attempts} answers: {_fault_words(faults[0])}", faults=faults[:_MOST_FAULTS]
         )
 
 
 def _again(faults: Sequence[Fault]) -> str:
-    listed = "\n".join(f"- {_fault_words(fault)}" for fault in faults[:_MOST_TOLD])
+    listed = "\n".join(f"- {_fault_words(fault)}" for fault in faults[:_MOST_FAULTS])
     return f"That answer cannot be used:\n{listed}\n\nAnswer again: one JSON document under the same schema, and nothing else."
 
 

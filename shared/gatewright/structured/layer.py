@@ -38,8 +38,8 @@ def words_of(error: Exception) -> str:
     """Return the message of the gateway, or else of the library, about a failed call."""
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
-    said = inner.get("message") if isinstance(inner, dict) else None
-    return said if isinstance(said, str) else (str(error).splitlines() or [type(error).__name__])[0]
+    message = inner.get("message") if isinstance(inner, dict) else None
+    return message if isinstance(message, str) else (str(error).splitlines() or [type(error).__name__])[0]
 
 
 async def one_answer(client: httpx2.AsyncClient, api: Api, model: str, system: str, turns: Sequence[Turn]) -> str:
@@ -47,13 +47,12 @@ async def one_answer(client: httpx2.AsyncClient, api: Api, model: str, system: s
     conversation: list[ModelMessage] = [
         ModelRequest(parts=[SystemPromptPart(content=system), UserPromptPart(content=turns[0].text)])
     ]
-    for turn in turns[1:]:
-        said = turn.text
-        conversation.append(
-            ModelResponse(parts=[TextPart(content=said)])
-            if turn.speaker == "model"
-            else ModelRequest(parts=[UserPromptPart(content=said)])
-        )
+    conversation.extend(
+        ModelResponse(parts=[TextPart(content=turn.text)])
+        if turn.speaker == "model"
+        else ModelRequest(parts=[UserPromptPart(content=turn.text)])
+        for turn in turns[1:]
+    )
     settings = ModelSettings(max_tokens=_MOST_TOKENS)
     asked, client_error = _model(client, api, model)
     try:

@@ -24,7 +24,7 @@ from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy,
 from gatewright.models.records import CALLS, CASSETTE
 from gatewright.secrets import SecretScanner
 from gatewright.service.settings import ServiceSettings
-from gatewright.structured.asking import Said, Turn
+from gatewright.structured.asking import ModelAnswer, Turn
 from gatewright.structured.errors import ModelCallError
 from gatewright.structured.recording import ConsultationCost
 from gatewright.tasks.handler import TaskContext
@@ -121,7 +121,7 @@ class ModelSession:
         self._model = model
         self._path = path
 
-    async def say(self, system: str, turns: Sequence[Turn]) -> Said:
+    async def answer(self, system: str, turns: Sequence[Turn]) -> ModelAnswer:
         """Return the model's answer.
 
         Raises:
@@ -140,7 +140,7 @@ class ModelSession:
                 if self._gateway.records.last_ending is None or not self._cut_off():
                     raise self._error(layer.words_of(error)) from error
                 text = ""
-        return Said(text, self._cut_off())
+        return ModelAnswer(text, self._cut_off())
 
     def _cut_off(self) -> str:
         """Return why the last reply is incomplete; empty when it is complete."""

@@ -112,14 +112,14 @@ class SummonsConsultant:
         found = next((each for each in task.evidence if each.name == CHANGE), None)
         return await context.artifacts.get(found.uri) if found is not None else None
 
-    def _make_answer(self, task: SummonsTask, context: TaskContext, **said: Any) -> SummonsAnswer:
+    def _make_answer(self, task: SummonsTask, context: TaskContext, **fields: Any) -> SummonsAnswer:
         return SummonsAnswer(
             run_id=task.run_id,
             task_id=task.task_id,
             role=self._role,
             answered_at=timestamp(context.clock.now()),
             agent_id=self._agent_id,
-            **said,
+            **fields,
         )
 
 

@@ -15,12 +15,12 @@ from gatewright.errors import GatewrightError
 from gatewright.tasks.protocol import TaskRef
 
 Event = ActivityKind
-TellLive = Callable[[Event, str], None]
+ReportActivity = Callable[[Event, str], None]
 _WAITING: Final = 200
 _CHARACTERS: Final = 2000
 
 
-def untold(event: Event, text: str) -> None:
+def ignore_activity(event: Event, text: str) -> None:
     """For tasks that are not looked on."""
 
 
@@ -33,11 +33,11 @@ class LiveActivity:
         self._ref = ref
         self._waiting: asyncio.Queue[AgentActivity] = asyncio.Queue(_WAITING)
 
-    def tell(self, event: Event, text: str) -> None:
+    def report(self, event: Event, text: str) -> None:
         """Queue a report if there is space."""
-        said = AgentActivity(run_id=self._ref.run_id, task_id=self._ref.task_id, event=event, text=text[:_CHARACTERS])
+        activity = AgentActivity(run_id=self._ref.run_id, task_id=self._ref.task_id, event=event, text=text[:_CHARACTERS])
         with contextlib.suppress(asyncio.QueueFull):
-            self._waiting.put_nowait(said)
+            self._waiting.put_nowait(activity)
 
     @contextlib.asynccontextmanager
     async def sent(self) -> AsyncIterator[None]:
@@ -51,6 +51,6 @@ class LiveActivity:
 
     async def _send(self) -> None:
         while True:
-            said = await self._waiting.get()
+            activity = await self._waiting.get()
             with contextlib.suppress(GatewrightError):
-                await self._bus.broadcast(self._subject, codec.encode(said))
+                await self._bus.broadcast(self._subject, codec.encode(activity))

@@ -66,7 +66,7 @@ class BudgetMeter:
         self._reported_flags = (False, False)
         self._over = asyncio.Event()
         self._doing: asyncio.Future[Any] | None = None
-        self._was_told = False
+        self._work_notified = False
 
     @property
     def usage(self) -> Usage | None:
@@ -119,7 +119,7 @@ class BudgetMeter:
         elif usage is not None and (gone := overdrawn(self.budget, usage)) is not None:
             self._exceed(gone)
             # The error unwinds the work itself; from a part of it that runs beside it, it does not get there.
-            self._was_told = self._doing is not None and asyncio.current_task() is self._doing
+            self._work_notified = self._doing is not None and asyncio.current_task() is self._doing
         self._check()
         if self._is_a_step():
             self.report_due.set()
@@ -137,7 +137,7 @@ class BudgetMeter:
         try:
             limit = None if seconds is None else seconds + LATE
             await asyncio.wait({doing, over}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if self._was_told:
+            if self._work_notified:
                 await asyncio.wait({doing}, timeout=GRACE)
             if seconds is not None and not doing.done() and self.excess is None:
                 self._exceed(Excess("wall_sec", seconds, seconds + LATE))
@@ -175,7 +175,7 @@ class BudgetMeter:
         money = None if budget.cost_usd is None else nano(budget.cost_usd)
         limits = (budget.tokens, money, budget.iterations, self._most_sent)
         pairs = zip(self._counts(), self._reported, limits, strict=True)
-        return any(limit is not None and now - told >= max(1, limit * STEP) for now, told, limit in pairs)
+        return any(limit is not None and now - reported >= max(1, limit * STEP) for now, reported, limit in pairs)
 
     def _exceed(self, excess: Excess) -> None:
         if self.excess is None:

@@ -12,7 +12,7 @@ from gatewright.bus.port import Bus
 from gatewright.clock import Clock
 from gatewright.contracts.activity import MOST_LEFT
 from gatewright.contracts.vocabulary import Artifact, Document
-from gatewright.tasks.activity import TellLive, untold
+from gatewright.tasks.activity import ReportActivity, ignore_activity
 from gatewright.tasks.budget_meter import BudgetMeter
 from gatewright.tasks.inputs import reference
 from gatewright.tasks.questions import AskPublisher, refuse_question
@@ -56,7 +56,7 @@ class TaskContext:
     attempts: int
     progress: Callable[[], None] = _run_unwatched
     meter: BudgetMeter = field(default_factory=BudgetMeter)
-    tell: TellLive = untold
+    report_activity: ReportActivity = ignore_activity
     ask: AskPublisher = refuse_question
     left: list[Artifact] = field(default_factory=list)
 

@@ -35,4 +35,4 @@ async def _beat(delivery: Delivery, every: float, log: Logger, longest: float) -
                 await delivery.in_progress()
         except (BusError, TimeoutError) as error:
             # The work goes on: at worst another process does it too, and one of two equal answers counts.
-            log.warning("sign_of_life_failed", cause=str(error))
+            log.warning("heartbeat_failed", cause=str(error))

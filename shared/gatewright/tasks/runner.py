@@ -138,7 +138,7 @@ class Runner:
         try:
             run_ids = read_cancel_notice(message.data)
         except MalformedError as error:
-            self._log.warning("cancellation_not_understood", cause=error.message)
+            self._log.warning("cancellation_malformed", cause=error.message)
             return
         for run_id in run_ids:
             self._cancelled.pop(run_id, None)
@@ -212,8 +212,8 @@ class Runner:
             claims.count_step()
 
         ask = self._asking(task, delivery)
-        tell = claims.heard(live.tell)
-        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, progress, meter, tell, ask)
+        report_activity = claims.heard(live.report)
+        context = TaskContext(self._artifacts, self._clock, log, delivery.attempts, progress, meter, report_activity, ask)
         asks = isinstance(task.document, TaskContract) and asks_models(self._role, task.document)
         reports = UsageReports(self._bus, self._role, delivery.message, task.ref, meter, log, left=context.left, asks=asks)
         log.info("task_started")

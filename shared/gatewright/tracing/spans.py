@@ -149,8 +149,8 @@ def child(name: str, kind: SpanKind, attributes: Mapping[str, AttributeValue]) -
 
 def finish(sink: SpanSink, finished: FinishedSpan) -> None:
     """Pass a span to the sink, with its error as an attribute, and with its values cut to the limit."""
-    told = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in finished.attributes.items()}
+    attributes = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in finished.attributes.items()}
     if finished.error:
-        told[ERROR_TYPE] = finished.error[:_LONGEST]
+        attributes[ERROR_TYPE] = finished.error[:_LONGEST]
     end = max(finished.start, finished.end)
-    sink.take(replace(finished, name=finished.name[:_LONGEST], end=end, attributes=told))
+    sink.take(replace(finished, name=finished.name[:_LONGEST], end=end, attributes=attributes))

@@ -94,8 +94,8 @@ def passed_over(board: Board, sequence: int) -> Board:
 def without_history(board: Board, run_id: str, why: str, sequence: int) -> Board:
     """Return the board with a run marked as unreadable from this message on, for the reason ``why``."""
     followed = {known: run for known, run in board.open_runs.items() if known != run_id}
-    told = {**board.unreadable, run_id: why}
-    return replace(passed_over(board, sequence), open_runs=MappingProxyType(followed), unreadable=MappingProxyType(told))
+    unreadable = {**board.unreadable, run_id: why}
+    return replace(passed_over(board, sequence), open_runs=MappingProxyType(followed), unreadable=MappingProxyType(unreadable))
 
 
 def _follow_transition(before: FollowedRun | None, transition: Transition) -> FollowedRun:

@@ -70,8 +70,8 @@ def usage_words(usage: Usage) -> str:
         (usage.cost_usd, "USD", usage.incomplete or usage.unpriced),
         (usage.iterations, "turns", False),
     )
-    told = (amount_words(amount, unit, least=least) for amount, unit, least in amounts if amount or least)
-    return ", ".join(told) or "nothing"
+    parts = (amount_words(amount, unit, least=least) for amount, unit, least in amounts if amount or least)
+    return ", ".join(parts) or "nothing"
 
 
 def _used_amount(amount: float, limit: float | None, *, least: bool) -> Used:

@@ -97,9 +97,9 @@ def _work_words(tasks: list[RunTask]) -> str:
         return "nothing given out yet"
     counted = {status: sum(task.status == status for task in tasks) for status in ("SUCCESS", "RUNNING", "PENDING", "FAILED")}
     names = {"SUCCESS": "done", "RUNNING": "at work", "PENDING": "to come", "FAILED": "failed"}
-    told = ", ".join(f"{number} {names[status]}" for status, number in counted.items() if number)
+    summary = ", ".join(f"{number} {names[status]}" for status, number in counted.items() if number)
     rounds = max(task.attempt for task in tasks)
-    return f"{told}; round {rounds}" if rounds > 1 else told
+    return f"{summary}; round {rounds}" if rounds > 1 else summary
 
 
 def _people(run: Run) -> CrewLane:

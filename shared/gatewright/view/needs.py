@@ -93,15 +93,15 @@ def _approval_needs(row: BoardRow) -> Iterator[Need]:
 
 def _silent(row: BoardRow, unclaimed_since: str) -> Need:
     has = ", ".join(f"{task.role} ({task.pool})" for task in row.in_hand)
-    heard = "no process claims it" if unclaimed_since else "no event for longer than its tasks may take"
-    why = f"{heard}; given out to {has}" if has else "no event, and no task is given out"
+    cause = "no process claims its tasks" if unclaimed_since else "no event for longer than its tasks may take"
+    why = f"{cause}; open tasks of {has}" if has else "no event, and no open task"
     return Need(
         key=f"silent:{row.run_id}",
         kind="silent_run",
         who="an operator",
         why=why,
         since=unclaimed_since or row.last_at,
-        on_silence="the budget of the run ends it, where it has one",
+        on_silence="the run continues, or ends when its budget is used up",
         commands=("gatewright doctor", f"gatewright show {row.run_id}", f"gatewright abort {row.run_id}"),
         run_id=row.run_id,
     )
@@ -114,7 +114,7 @@ def _letter(letter: DeadLetter) -> Need:
         who="an operator",
         why=f"{letter.role}: {letter.code}: {letter.reason}",
         since=timestamp(datetime.fromtimestamp(letter.at, UTC)),
-        on_silence="it stays where it is",
+        on_silence="the message stays stored",
         commands=(f"gatewright dead show {letter.sequence}", f"gatewright dead requeue {letter.sequence}"),
     )
 

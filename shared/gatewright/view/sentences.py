@@ -52,10 +52,10 @@ def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
     """Return the lines of ``record``. ``view`` is the run after it."""
     at = seconds_between(view.run.created_at, record.ts)
     stage = stage_name(view.run.state)
-    said = _event_sentences(record, view)
+    sentences = _event_sentences(record, view)
     asked = consultation_in(e.event_of(record))
-    said += [("plain", "", f"  {words}") for words in consulted_words(asked)] if asked is not None else []
-    return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in said)
+    sentences += [("plain", "", f"  {words}") for words in consulted_words(asked)] if asked is not None else []
+    return tuple(TimelineLine(at, stage, mark, who, printable(text)) for mark, who, text in sentences)
 
 
 def event_text(line: TimelineLine) -> str:
@@ -64,12 +64,12 @@ def event_text(line: TimelineLine) -> str:
     return f"[{line.at:7.2f}s] {line.stage:<10} {SIGNS[line.mark]} {printable(who)}{line.text}"
 
 
-def activity_lines(view: RunView, said: AgentActivity) -> tuple[TimelineLine, ...]:
+def activity_lines(view: RunView, activity: AgentActivity) -> tuple[TimelineLine, ...]:
     """Return the current activity that an agent reports: an unverified claim, made printable."""
     at = seconds_between(view.run.created_at, timestamp(SystemClock().now()))
-    mark: Mark = "warn" if said.event in {"permission", "problem"} else "plain"
+    mark: Mark = "warn" if activity.event in {"permission", "problem"} else "plain"
     stage = stage_name(view.run.state)
-    words = [line.strip() for line in said.text.splitlines() if line.strip()]
+    words = [line.strip() for line in activity.text.splitlines() if line.strip()]
     shown = words[:MOST_AGENT_LINES]
     if len(words) > len(shown):
         shown.append(f"… {len(words) - len(shown)} more lines: gatewright show {view.run.run_id} --log")
@@ -197,14 +197,15 @@ def approval_sentence(
             return ("bad", "gatekeeper", f"request {view.run.approvals[request_id].request.rule} expired without an answer")
         case e.ApprovalDecided(verdict=verdict, approver=person):
             rule = view.run.approvals[payload.request_id].request.rule
-            said: dict[str, tuple[Mark, str]] = {
+            sentences: dict[str, tuple[Mark, str]] = {
                 "approve": ("good", f"approves {rule}"),
                 "reject": ("bad", f"rejects {rule}"),
                 "comment": ("plain", f"comments on {rule}"),
                 "vote": _vote_words(payload, rule),
                 "delegate": ("plain", f"delegates {rule} to {payload.delegate.name if payload.delegate else 'none'}"),
             }
-            return (said[verdict][0], person.name, f"{said[verdict][1]} with {key_words(payload.fingerprint, payload.signed)}")
+            mark, sentence = sentences[verdict]
+            return (mark, person.name, f"{sentence} with {key_words(payload.fingerprint, payload.signed)}")
 
 
 def _routing_sentence(routing: ReviewRouting) -> tuple[Mark, str, str]:
@@ -217,9 +218,9 @@ def _verdict_sentences(report: GateReport, view: RunView) -> list[tuple[Mark, st
     passed = report.verdict == "PASS"
     words = report.summary if passed else f"{report.code}: {in_options(report.summary)}"
     about = f" ({view.short(report.task_id)})" if report.task_id else ""
-    said: list[tuple[Mark, str, str]] = [("good" if passed else "bad", f"{report.gate} gate", words + about)]
-    said += [("bad", "", f"  {line}") for line in violation_lines(report)]
-    return [*said, *_remark_sentences(gate_remarks(report))]
+    sentences: list[tuple[Mark, str, str]] = [("good" if passed else "bad", f"{report.gate} gate", words + about)]
+    sentences += [("bad", "", f"  {line}") for line in violation_lines(report)]
+    return [*sentences, *_remark_sentences(gate_remarks(report))]
 
 
 def _remark_sentences(remarks: Iterable[RunRemark]) -> list[tuple[Mark, str, str]]:

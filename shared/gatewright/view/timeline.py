@@ -131,9 +131,9 @@ def _apply(drawing: _Drawing, record: OrchestratorEvent) -> None:
             pass
 
 
-def _judged_task(drawing: _Drawing, role: str, said: str | None) -> str:
+def _judged_task(drawing: _Drawing, role: str, task_id: str | None) -> str:
     """Return the task that a judge's answer is about: the task that it names if dispatched, else the role's last task."""
-    return said if said in drawing.given else drawing.role_task.get(role, "")
+    return task_id if task_id in drawing.given else drawing.role_task.get(role, "")
 
 
 def _close_state(drawing: _Drawing, ending: Ending) -> None:

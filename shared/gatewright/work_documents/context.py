@@ -33,7 +33,7 @@ _TITLES: Final[dict[ContextSelector, str]] = {
     "diff": "the change",
 }
 #: Decisions whose reasons may name what hidden commands look at.
-_TELLING = frozenset({"Refused by the tests gate", "Repair", "End"})
+_REVEALING = frozenset({"Refused by the tests gate", "Repair", "End"})
 _HIDDEN = "omitted: some checks of this run are hidden from makers"
 
 
@@ -99,7 +99,7 @@ def _decisions(run: Run, records: Sequence[OrchestratorEvent], scope: Scope) -> 
 
 
 def _without_hidden(decision: Decision) -> Decision:
-    return replace(decision, rationale=_HIDDEN) if decision.title in _TELLING else decision
+    return replace(decision, rationale=_HIDDEN) if decision.title in _REVEALING else decision
 
 
 def _review(run: Run) -> Iterator[str]:

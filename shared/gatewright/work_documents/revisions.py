@@ -41,7 +41,7 @@ def trail_of(run: Run, records: Sequence[OrchestratorEvent]) -> RevisionTrail:
     """The repairs of a run, open or ended, in order. Raises MalformedError for an event whose payload does not fit."""
     rounds: list[_Round] = []
     refusals: dict[str, GateReport] = {}
-    said: ReviewReport | None = None
+    latest_review: ReviewReport | None = None
     for record in records:
         payload = e.event_of(record)
         match payload:
@@ -49,13 +49,13 @@ def trail_of(run: Run, records: Sequence[OrchestratorEvent]) -> RevisionTrail:
                 refusals[report.code] = report
             case e.FixOrdered():
                 packet = _packet(run, record, payload, refusals.get(payload.reason))
-                rounds.append(_Round(replace(packet, checker=_checker(said) if packet.source == "reviewer" else None)))
-                said = None
+                rounds.append(_Round(replace(packet, checker=_checker(latest_review) if packet.source == "reviewer" else None)))
+                latest_review = None
             case e.TaskFinished(result=result, accepted=accepted) if rounds:
                 response = RepairResponse(task_id=result.task_id, agent=result.producer.agent_id, accepted=accepted)
                 rounds[-1].responses.append(response)
             case e.ReviewReceived(report=review):
-                said = review
+                latest_review = review
                 if rounds:
                     rounds[-1].review = review
             case e.TestsReceived(report=tests) if rounds:

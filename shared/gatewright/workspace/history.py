@@ -152,14 +152,14 @@ class _History:
     def _commits(self) -> dict[str, tuple[str, ...]]:
         """The commits that are shown, each with its parents."""
         most = f"--max-count={self._rules.commits}"
-        said = self._mirror.execute("rev-list", most, "--parents", "--end-of-options", self._commit, limit=_LIST_BYTES)
-        lines = (line.split() for line in said.decode("ascii", "replace").splitlines())
+        output = self._mirror.execute("rev-list", most, "--parents", "--end-of-options", self._commit, limit=_LIST_BYTES)
+        lines = (line.split() for line in output.decode("ascii", "replace").splitlines())
         return {name: tuple(parents) for name, *parents in lines}
 
     def _objects(self) -> dict[str, bytes]:
         """Return the trees and blobs of those commits by id, each with a path; those of the latest commit come first."""
         most = f"--max-count={self._rules.commits}"
-        said = self._mirror.execute(
+        output = self._mirror.execute(
             "rev-list",
             "--objects",
             "--in-commit-order",
@@ -169,7 +169,7 @@ class _History:
             limit=_LIST_BYTES,
             timeout=_SECONDS,
         )
-        named = (line.partition(b" ") for line in said.splitlines())
+        named = (line.partition(b" ") for line in output.splitlines())
         return {name.decode("ascii", "replace"): path for name, blank, path in named if blank}
 
     def _withheld(self, objects: Mapping[str, bytes], commits: Iterable[str]) -> dict[str, bytes]:
@@ -202,8 +202,8 @@ class _History:
         if not names:
             return
         asked = "".join(f"{name}\n" for name in names).encode()
-        said = self._mirror.execute("cat-file", "--batch-check", "--buffer", stdin=asked, timeout=_SECONDS)
-        for line in said.decode("ascii", "replace").splitlines():
+        output = self._mirror.execute("cat-file", "--batch-check", "--buffer", stdin=asked, timeout=_SECONDS)
+        for line in output.decode("ascii", "replace").splitlines():
             name, kind, *size = line.split()
             if not size:
                 raise GitError(f"{name} is not in the mirror", code="object_missing")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gatewright.contracts.vocabulary import Budget, Usage
-from gatewright.services.worker.agents import telling
-from gatewright.services.worker.agents.acp.telling import JoiningTelling
-from gatewright.services.worker.agents.live_usage import tell_usage, usage_line
+from gatewright.services.worker.agents import reporter
+from gatewright.services.worker.agents.acp.joining_reporter import JoiningReporter
+from gatewright.services.worker.agents.live_usage import emit_usage, usage_line
 from gatewright.services.worker.agents.port import AgentEvent, AgentMessage, AgentText
 from gatewright.services.worker.agents.record import EVENTS, AgentRecord
-from gatewright.services.worker.executors.agent import _told
+from gatewright.services.worker.executors.agent import _event_emitter
 from gatewright.tasks.activity import Event
 from tests.worker.agents import test_claude, test_codex
 from tests.worker.agents.talks import Says
@@ -24,7 +24,7 @@ SECRET = "AKIA" + "ABCDEFGHIJKLMNOP"
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "_TEXT_SECONDS", 0.0)
+    monkeypatch.setattr(reporter, "_TEXT_SECONDS", 0.0)
 
 
 def texts(events: list[AgentEvent]) -> list[str]:
@@ -67,7 +67,7 @@ async def test_claude_messages_are_received_while_they_are_written() -> None:
 
 def test_an_agent_of_the_protocol_is_heard_while_its_message_trickles_in() -> None:
     events: list[AgentEvent] = []
-    joining = JoiningTelling(events.append, "/workspace")
+    joining = JoiningReporter(events.append, "/workspace")
     for part in ("Fix", "ing the ", "bug\nnow"):
         joining.part(part, "1")
     joining.flush()
@@ -76,20 +76,20 @@ def test_an_agent_of_the_protocol_is_heard_while_its_message_trickles_in() -> No
 
 
 def test_live_text_is_sent_at_most_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "_TEXT_SECONDS", 1000.0)
+    monkeypatch.setattr(reporter, "_TEXT_SECONDS", 1000.0)
     events: list[AgentEvent] = []
-    reporter = telling.AgentReporter(events.append, "/workspace")
+    reporting = reporter.AgentReporter(events.append, "/workspace")
     for number in range(100):
-        reporter.text(f"word {number} ".lower)
+        reporting.text(f"word {number} ".lower)
     assert len(events) <= 1
 
 
 def test_live_text_is_not_recorded_and_shows_no_secret() -> None:
     live: list[tuple[Event, str]] = []
     record = AgentRecord("prompt")
-    tell = _told(record, lambda event, text: live.append((event, text)))
-    tell(AgentText(text=f"the key is {SECRET} and {'word ' * 200}"))
-    tell(AgentText(text=f"the key is {SECRET} as"))
+    emit = _event_emitter(record, lambda event, text: live.append((event, text)))
+    emit(AgentText(text=f"the key is {SECRET} and {'word ' * 200}"))
+    emit(AgentText(text=f"the key is {SECRET} as"))
     assert [event for event, _ in live] == ["text", "text"]
     assert all(SECRET not in text and len(text) <= 400 for _, text in live)
     assert live[1][1].startswith("the key is ")
@@ -106,7 +106,7 @@ async def test_usage_is_reported_repeatedly_until_the_end() -> None:
         if len(told) >= 2:
             enough.set()
 
-    async with tell_usage(lambda: used, None, 300.0, tell, every=0.001):
+    async with emit_usage(lambda: used, None, 300.0, tell, every=0.001):
         await enough.wait()
     count = len(told)
     await asyncio.sleep(0.01)

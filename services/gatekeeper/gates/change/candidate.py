@@ -345,7 +345,7 @@ def _judge_contents(context: ChangeContext, changes: Sequence[TreeChange], conte
 RULE: Final = "protected_paths.protected"
 _CLASS: Final = "protected"
 #: Maximum number of listed settings per file.
-_MOST_TOLD: Final = 4
+_MAX_LISTED: Final = 4
 #: Maximum number of compared manifests per change; in each further manifest every change is a finding.
 _MOST_MANIFESTS: Final = 200
 
@@ -371,8 +371,8 @@ async def judge_linter_settings(context: ChangeContext, changes: Sequence[TreeCh
             if parts and parts[0].startswith(UNREADABLE) and is_manifest(pair.path):
                 continue  # refused as a runner setting; only a scope that names the file opens it
             if parts:
-                more = f" and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
-                named = ", ".join(display(part[:80].encode("utf-8", "surrogatepass")) for part in parts[:_MOST_TOLD])
+                more = f" and {len(parts) - _MAX_LISTED} more" if len(parts) > _MAX_LISTED else ""
+                named = ", ".join(display(part[:80].encode("utf-8", "surrogatepass")) for part in parts[:_MAX_LISTED])
                 reasons[pair.path] = f"settings of linters change: {named}{more}"
     for path, words in reasons.items():
         if opened.cover(path):

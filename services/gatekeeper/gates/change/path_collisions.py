@@ -49,13 +49,13 @@ async def judge_collisions(context: ChangeContext, changes: Sequence[TreeChange]
     context.report.checked(RULE)
     added = [tuple(change.path.split(b"/")) for change in changes if change.old_mode == ABSENT]
     levels: dict[tuple[str, ...], _Level] = {(): _Level({b"": tree}, {b"": baseline}, added)} if added else {}
-    told: set[bytes] = set()
+    reported: set[bytes] = set()
     while levels:
         wanted = {tree_id for level in levels.values() for tree_id in (*level.new.values(), *level.old.values())}
         listed = await context.mirror.directories(wanted)
         below: dict[tuple[str, ...], _Level] = {}
         for prefix, level in levels.items():
-            _judge_level(prefix, level, listed, below, told, context.report)
+            _judge_level(prefix, level, listed, below, reported, context.report)
         levels = below
 
 
@@ -64,7 +64,7 @@ def _judge_level(
     level: _Level,
     listed: Mapping[str, tuple[Node, ...]],
     below: dict[tuple[str, ...], _Level],
-    told: set[bytes],
+    reported: set[bytes],
     report: GateReportBuilder,
 ) -> None:
     depth = len(prefix)
@@ -73,10 +73,10 @@ def _judge_level(
     for parts in level.paths:
         name, path = fold_component(parts[depth]), b"/".join(parts[: depth + 1])
         same = groups[name]
-        if path not in old and path not in told:
+        if path not in old and path not in reported:
             other = next((each for each in same if each != path), None)
             if other is not None:
-                told.add(path)
+                reported.add(path)
                 report.violate(CODE, RULE, f"some file systems take it for {display(other)!r}", path)
         if len(parts) > depth + 1:
             key = (*prefix, name)

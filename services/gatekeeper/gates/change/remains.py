@@ -24,7 +24,7 @@ _LITTLE, _SOME = 10, 3
 #: Size in bytes of a stub, where the file had more than twice as much.
 _STUB = 4
 #: Shorter lines (``}``, ``pass``) occur everywhere.
-_TELLING_LINE = 8
+_MIN_LINE = 8
 #: Number of files with one identical new content from which they are overwritten, however long it is.
 _ALIKE = 20
 #: Maximum number of new files with the same name that are searched for a moved file.
@@ -147,4 +147,4 @@ def _is_destroyed(old: _Content, new: _Content, *, alike: bool) -> bool:
 
 def _lines(content: bytes) -> frozenset[bytes]:
     stripped = (line.strip() for line in _COMMENT.sub(b"", content).split(b"\n"))
-    return frozenset(line for line in stripped if len(line) >= _TELLING_LINE)
+    return frozenset(line for line in stripped if len(line) >= _MIN_LINE)

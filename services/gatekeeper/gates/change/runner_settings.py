@@ -25,7 +25,7 @@ from gatewright.services.gatekeeper.gates.context import ChangeContext
 
 RULE = "protected_paths.runner"
 #: Maximum number of listed settings per file.
-_MOST_TOLD = 4
+_MAX_LISTED = 4
 #: Maximum number of compared manifests per change; in each further manifest every change is a finding.
 _MOST_MANIFESTS = 200
 
@@ -77,8 +77,8 @@ async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror, names
         programs = await asyncio.to_thread(changed_programs, change.path, old, new)
         parts += tuple(f"the command {name}, which the contract runs" for name in sorted(programs & names))
         if parts:
-            more = f" and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
-            listed = ", ".join(part[:80] for part in parts[:_MOST_TOLD])
+            more = f" and {len(parts) - _MAX_LISTED} more" if len(parts) > _MAX_LISTED else ""
+            listed = ", ".join(part[:80] for part in parts[:_MAX_LISTED])
             reasons[change.path] = f"settings of tests change: {listed}{more}"
     return reasons
 

@@ -76,8 +76,8 @@ def too_much(commands: Iterable[str]) -> str | None:
 
 def classes_of(text: str, rule: CommandRule) -> frozenset[CommandClass]:
     """Return the classes of an allowed command: the policy's class of the tool, and those its words imply."""
-    told = classify(parse_command(text)) - {CommandClass.READ_ONLY}
-    return frozenset({rule.kind, *told})
+    implied = classify(parse_command(text)) - {CommandClass.READ_ONLY}
+    return frozenset({rule.kind, *implied})
 
 
 def check_command(text: str, use: Use, policies: Policies, *, strict: bool = False) -> CommandRule:

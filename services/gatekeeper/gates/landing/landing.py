@@ -231,7 +231,7 @@ async def _landed_before(run_id: str, baseline: str, ref: str, mirror: Mirror) -
         return None
     await mirror.ensure(current)
     for commit in await mirror.children(baseline, current, LOOKED_AT):
-        said = _RUN.findall(await mirror.message(commit))
-        if await mirror.parents(commit) == (baseline,) and said == [run_id]:
+        run_ids = _RUN.findall(await mirror.message(commit))
+        if await mirror.parents(commit) == (baseline,) and run_ids == [run_id]:
             return commit
     return None

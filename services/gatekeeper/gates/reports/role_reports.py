@@ -89,7 +89,7 @@ def _judge_proof(
     found = [*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_left_out(ordered, changed, testing)]
     for broken in (*found, *proofs.broken_by_untested(ordered, untested)):
         context.report.violate(*broken)
-    if untested == "said" and (files := proofs.untested_changes(ordered)):
+    if untested == "recorded" and (files := proofs.untested_changes(ordered)):
         context.report.note(f"changed, and loaded by no test: {', '.join(files)}")
     for one in ordered:
         if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):

@@ -20,26 +20,26 @@ from pydantic import ValidationError
 
 from gatewright.errors import AgentWireError
 from gatewright.services.worker.agents.acp.calls import ToolCalls
-from gatewright.services.worker.agents.acp.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Answer, Id, Peer, RefusedError, error
-from gatewright.services.worker.agents.acp.question import Choice, PermissionQuestion, choose, options_of
-from gatewright.services.worker.agents.acp.rules import NOTHING, SessionRules
-from gatewright.services.worker.agents.acp.said import (
+from gatewright.services.worker.agents.acp.dialect import (
+    AgentUpdate,
     CallReport,
     Dialect,
     MessagePart,
-    Said,
     TurnBegun,
     TurnEnd,
     WholeMessage,
     fault_of,
     sent,
 )
-from gatewright.services.worker.agents.acp.telling import JoiningTelling
+from gatewright.services.worker.agents.acp.joining_reporter import JoiningReporter
+from gatewright.services.worker.agents.acp.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Answer, Id, Peer, RefusedError, error
+from gatewright.services.worker.agents.acp.question import Choice, PermissionQuestion, choose, options_of
+from gatewright.services.worker.agents.acp.rules import NOTHING, SessionRules
 from gatewright.services.worker.agents.acp.version1 import FirstVersion
 from gatewright.services.worker.agents.acp.version2 import SecondVersion
 from gatewright.services.worker.agents.permission import By, leave_for
-from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, HowEnded, Tell, Wire
-from gatewright.services.worker.agents.telling import quote_text
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, EmitEvent, HowEnded, Wire
+from gatewright.services.worker.agents.reporter import quote_text
 
 #: Node starts slowly on a busy host, and some agents look for a network that is not there first.
 SETUP_SECONDS: Final = 120.0
@@ -64,14 +64,14 @@ class _NothingToRefuseWithError(Exception):
 class Conversation:
     """``name`` is Gatewright's name of the agent, ``rules`` are its entry's session rules."""
 
-    def __init__(self, wire: Wire, order: AgentOrder, tell: Tell, name: str, rules: SessionRules) -> None:
+    def __init__(self, wire: Wire, order: AgentOrder, emit: EmitEvent, name: str, rules: SessionRules) -> None:
         self._order = order
         self._rules = rules
         self._name = name
         self._wire = wire
         self._peer = Peer(wire, self._answer_request, self._take_notification)
-        self._telling = JoiningTelling(tell, order.directory)
-        self._calls = ToolCalls(self._telling)
+        self._reporter = JoiningReporter(emit, order.directory)
+        self._calls = ToolCalls(self._reporter)
         self._dialect = _DIALECTS[rules.version](rules)
         self._session: str | None = None
         #: State of the turn: whether the agent has accepted it, and its end where that is a notification.
@@ -91,7 +91,7 @@ class Conversation:
             await self._stop()
             return self._end("declined")
         except RefusedError as refusal:
-            self._telling.problem(f"the agent refused ({refusal.number}): {refusal}")
+            self._reporter.problem(f"the agent refused ({refusal.number}): {refusal}")
             return self._end("failed")
         except ValidationError as fault:
             raise AgentWireError(f"the agent's answer is none of the protocol: {fault_of(fault)}") from fault
@@ -99,7 +99,7 @@ class Conversation:
             await self._stop()
             raise
         finally:
-            self._telling.flush()
+            self._reporter.flush()
 
     async def _hold(self) -> AgentEnd:
         can_load = await self._initialize()
@@ -123,12 +123,12 @@ class Conversation:
         number = await self._peer.begin("session/prompt", self._dialect.prompt(self._session or "", words))
         self._prompted = True
         end = self._dialect.end_of(await self._peer.result(number)) or await self._until_idle()
-        self._telling.flush()
+        self._reporter.flush()
         tokens = end.tokens or self._counted
         if tokens != NOTHING:
-            self._telling.usage(*tokens)
+            self._reporter.usage(*tokens)
         if end.reason not in _ENDS:
-            self._telling.problem(f"the agent ended its turn with {quote_text(end.reason, 100) or 'no reason'}")
+            self._reporter.problem(f"the agent ended its turn with {quote_text(end.reason, 100) or 'no reason'}")
         how = _ENDS.get(end.reason, "failed")
         return self._end("declined" if self._refused_last and how != "failed" else how)
 
@@ -151,7 +151,7 @@ class Conversation:
         if type(version) is int and version == asked:
             return self._dialect
         if type(version) is int and version in _DIALECTS and version < asked and self._rules.accepts_older:
-            self._telling.problem(f"the agent speaks version {version} of the protocol, which its entry accepts for {asked}")
+            self._reporter.problem(f"the agent speaks version {version} of the protocol, which its entry accepts for {asked}")
             return _DIALECTS[version](self._rules)
         version = quote_text(str(version), 40)
         raise AgentWireError(f"the agent uses version {version} of the protocol, not {asked}", code="agent_protocol_refused")
@@ -170,7 +170,7 @@ class Conversation:
         if self._rules.mode is not None:
             mode = self._dialect.set_mode(session, self._rules.mode, opened)
             await self._peer.request(mode.method, mode.params, seconds=SETUP_SECONDS)
-        self._telling.started(self._name, self._claimed, session)
+        self._reporter.started(self._name, self._claimed, session)
 
     async def _load(self, session: str, *, can_load: bool) -> Mapping[str, object] | None:
         """Return the answer to resuming the session; None when it cannot be resumed and a new one is needed.
@@ -178,17 +178,17 @@ class Conversation:
         The replayed past of the session is not reported again.
         """
         if not can_load:
-            self._telling.problem("the agent cannot go on with a session; it begins a new one")
+            self._reporter.problem("the agent cannot go on with a session; it begins a new one")
             return None
         request = self._dialect.resume(session, self._order.directory, self._rules.meta)
         try:
             opened = await self._peer.request(request.method, request.params, seconds=SETUP_SECONDS)
         except RefusedError as refusal:
-            self._telling.problem(f"the session cannot be had again, a new one begins: {refusal}")
+            self._reporter.problem(f"the session cannot be had again, a new one begins: {refusal}")
             return None
         if not self._recalled:
             # The protocol replays the past; an agent may accept an unknown session and start an empty one.
-            self._telling.problem("the agent resumed the session without replaying its past: it may remember nothing")
+            self._reporter.problem("the agent resumed the session without replaying its past: it may remember nothing")
         return opened
 
     async def _stop(self) -> None:
@@ -208,8 +208,8 @@ class Conversation:
                     await self._until_idle()
 
     def _end(self, how: HowEnded) -> AgentEnd:
-        self._telling.flush()
-        return AgentEnd(how, self._telling.last, self._session)
+        self._reporter.flush()
+        return AgentEnd(how, self._reporter.last, self._session)
 
     async def _answer_request(self, number: Id, method: str, params: Mapping[str, object]) -> Answer:
         if method == "session/request_permission":
@@ -236,7 +236,7 @@ class Conversation:
             allowed, by, person = await leave_for(what, subject, self._order, open_turn=True)
         choice = Choice("cancel") if over else choose(question, allowed=allowed)
         if self._questions <= MAX_QUESTIONS + 1:
-            self._telling.answered(question.asked, subject, choice.answer, kinds, by, person)
+            self._reporter.answered(question.asked, subject, choice.answer, kinds, by, person)
         if what == "command" and self._order.shell == "deny":
             self._problem("policy_violation: the contract forbids commands, and the agent asked for one")
         self._refused_last = choice.answer != "allow"
@@ -250,8 +250,8 @@ class Conversation:
         """Updates of our session, once the turn has begun; everything else is none of ours."""
         update = params.get("update")
         if method == "session/update" and not self._prompted and params.get("sessionId") == self._order.resume:
-            said = update.get("sessionUpdate") if isinstance(update, dict) else None
-            self._recalled = self._recalled or said in _PAST
+            kind = update.get("sessionUpdate") if isinstance(update, dict) else None
+            self._recalled = self._recalled or kind in _PAST
         if method != "session/update" or not self._prompted or params.get("sessionId") != self._session:
             return
         if not isinstance(update, dict):
@@ -263,33 +263,33 @@ class Conversation:
             self._problem(f"the agent's update is none of the protocol: {fault_of(fault)}")
 
     def _update(self, update: dict[str, object]) -> None:
-        for said in self._dialect.read(update):
-            self._hear(said)
+        for item in self._dialect.read(update):
+            self._hear(item)
 
-    def _hear(self, said: Said) -> None:
-        match said:
+    def _hear(self, update: AgentUpdate) -> None:
+        match update:
             case MessagePart(text, message, meta):
                 self._counted = self._rules.add(self._counted, meta)
                 if text:
-                    self._telling.part(text, message)
+                    self._reporter.part(text, message)
                     self._refused_last = False
             case WholeMessage(text, message):
-                self._telling.whole(text, message)
+                self._reporter.whole(text, message)
                 self._refused_last = self._refused_last and not text
             case CallReport():
-                if self._calls.learn(said):
+                if self._calls.learn(update):
                     self._refused_last = False
             case TurnBegun():
                 self._accepted = True
             case TurnEnd():
                 # An idle notification before it accepts the prompt refers to the previous turn.
                 if self._accepted and self._ended is None:
-                    self._ended = said
+                    self._ended = update
 
     def _problem(self, words: str) -> None:
         self._problems += 1
         if self._problems <= _MAX_PROBLEMS:
-            self._telling.problem(words)
+            self._reporter.problem(words)
 
 
 def _outcome(option: str | None) -> RequestPermissionResponse:

@@ -50,10 +50,10 @@ def error(number: int, message: str) -> Answer:
 class Peer:
     """The first callback answers the agent's requests, the second receives its notifications."""
 
-    def __init__(self, wire: Wire, asked: Answerer, told: Listener) -> None:
+    def __init__(self, wire: Wire, asked: Answerer, listener: Listener) -> None:
         self._wire = wire
         self._asked = asked
-        self._told = told
+        self._listener = listener
         #: The number of our last request.
         self.last = 0
         self._messages = self._strays = 0
@@ -121,7 +121,7 @@ class Peer:
         method, given = str(message["method"]), message.get("params")
         params: Mapping[str, object] = given if isinstance(given, dict) else {}
         if "id" not in message:
-            self._told(method, params)
+            self._listener(method, params)
             return
         number = message["id"]
         if not (type(number) is int and abs(number) < _MAX_ID) and not (isinstance(number, str) and len(number) <= 200):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gatewright.services.worker.agents.acp.conversation import Conversation
 from gatewright.services.worker.agents.acp.rules import SessionRules
-from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Launch, Tell, Wire
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, EmitEvent, Launch, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,6 @@ class AcpAgent:
         """See ``AgentProtocol.launch``."""
         return Launch(self.argv)
 
-    async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
+    async def converse(self, wire: Wire, order: AgentOrder, emit: EmitEvent) -> AgentEnd:
         """See ``AgentProtocol.converse``."""
-        return await Conversation(wire, order, tell, self.name, self.rules).hold()
+        return await Conversation(wire, order, emit, self.name, self.rules).hold()

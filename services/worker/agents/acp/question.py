@@ -14,7 +14,7 @@ from typing import Final
 from acp.schema import PermissionOption
 from pydantic import ValidationError
 
-from gatewright.services.worker.agents.acp.said import CallReport
+from gatewright.services.worker.agents.acp.dialect import CallReport
 from gatewright.services.worker.agents.permission import What
 from gatewright.services.worker.agents.port import Answered, Asked
 

@@ -25,18 +25,18 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from gatewright.services.worker.agents.acp.rules import SessionRules
-from gatewright.services.worker.agents.acp.said import (
+from gatewright.services.worker.agents.acp.dialect import (
     AgentStanding,
+    AgentUpdate,
     CallReport,
     MessagePart,
     Meta,
     Params,
     Request,
-    Said,
     TurnEnd,
     sent,
 )
+from gatewright.services.worker.agents.acp.rules import SessionRules
 from gatewright.version import __version__
 
 VERSION: Final = 1
@@ -98,7 +98,7 @@ class FirstVersion:
         """See ``Dialect``."""
         return _report(ToolCallUpdate.model_validate(params.get("toolCall")))
 
-    def read(self, update: Params) -> Iterable[Said]:
+    def read(self, update: Params) -> Iterable[AgentUpdate]:
         """See ``Dialect``."""
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
@@ -111,17 +111,17 @@ class FirstVersion:
                 yield _report(ToolCallProgress.model_validate(update))
 
 
-def _report(said: ToolCallUpdate | ToolCallStart | ToolCallProgress, *, begins: bool = False) -> CallReport:
-    changed = tuple(item.path for item in said.content or () if item.type == "diff")
+def _report(call: ToolCallUpdate | ToolCallStart | ToolCallProgress, *, begins: bool = False) -> CallReport:
+    changed = tuple(item.path for item in call.content or () if item.type == "diff")
     return CallReport(
-        name=said.tool_call_id,
-        title=said.title,
-        kind=said.kind,
-        status=said.status,
-        raw_input=said.raw_input,
-        raw_output=said.raw_output,
+        name=call.tool_call_id,
+        title=call.title,
+        kind=call.kind,
+        status=call.status,
+        raw_input=call.raw_input,
+        raw_output=call.raw_output,
         differs=bool(changed),
         changed=changed,
-        places=tuple(place.path for place in said.locations or ()),
+        places=tuple(place.path for place in call.locations or ()),
         begins=begins,
     )

@@ -11,20 +11,20 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gatewright.errors import AgentWireError
-from gatewright.services.worker.agents.acp.rules import SessionRules, tokens_of
-from gatewright.services.worker.agents.acp.said import (
+from gatewright.services.worker.agents.acp.dialect import (
     AgentStanding,
+    AgentUpdate,
     CallReport,
     MessagePart,
     Meta,
     Params,
     Request,
-    Said,
     TurnBegun,
     TurnEnd,
     WholeMessage,
     sent,
 )
+from gatewright.services.worker.agents.acp.rules import SessionRules, tokens_of
 from gatewright.services.worker.agents.acp.version2_types import (
     CallContent,
     CallContentChunk,
@@ -117,7 +117,7 @@ class SecondVersion:
             case _:
                 return CallReport(_NO_CALL, title=asked.title, kind="other")
 
-    def read(self, update: Params) -> Iterable[Said]:
+    def read(self, update: Params) -> Iterable[AgentUpdate]:
         """See ``Dialect``."""
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
@@ -143,36 +143,36 @@ class SecondVersion:
                     tokens = tokens_of(usage.get("inputTokens"), usage.get("outputTokens"))
                     yield TurnEnd(state.stop_reason or "", tokens or self._rules.below(state.meta))
 
-    def _terminal(self, said: Terminal) -> CallReport:
+    def _terminal(self, terminal: Terminal) -> CallReport:
         """A terminal runs a command, of the call that shows it where there is one."""
-        status = None if said.exit_status is None else said.exit_status.exit_code
+        status = None if terminal.exit_status is None else terminal.exit_status.exit_code
         return CallReport(
-            self._terminals.get(said.terminal_id[:200], f"{_NO_CALL} {said.terminal_id}"),
-            status=None if said.exit_status is None else "completed",
-            raw_input={"command": said.command} if said.command else None,
+            self._terminals.get(terminal.terminal_id[:200], f"{_NO_CALL} {terminal.terminal_id}"),
+            status=None if terminal.exit_status is None else "completed",
+            raw_input={"command": terminal.command} if terminal.command else None,
             raw_output=None if status is None else {"exitCode": status},
             runs=True,
             begins=None,
         )
 
-    def _report(self, said: ToolCall) -> CallReport:
-        content = [item for item in said.content or () if item is not None]
+    def _report(self, call: ToolCall) -> CallReport:
+        content = [item for item in call.content or () if item is not None]
         for item in content:
             if item.type == "terminal" and item.terminal_id:
-                self._terminals[item.terminal_id[:200]] = said.tool_call_id
+                self._terminals[item.terminal_id[:200]] = call.tool_call_id
                 if len(self._terminals) > MAX_TERMINALS:
                     self._terminals.popitem(last=False)
         return CallReport(
-            said.tool_call_id,
-            title=said.title,
-            kind=said.kind,
-            status=said.status,
-            raw_input=said.raw_input,
-            raw_output=said.raw_output,
+            call.tool_call_id,
+            title=call.title,
+            kind=call.kind,
+            status=call.status,
+            raw_input=call.raw_input,
+            raw_output=call.raw_output,
             differs=any(item.type == "diff" for item in content),
             runs=any(item.type == "terminal" for item in content),
             changed=tuple(_changed_paths(content)),
-            places=tuple(place.path for place in said.locations or () if place is not None),
+            places=tuple(place.path for place in call.locations or () if place is not None),
             begins=None,
         )
 

@@ -18,8 +18,8 @@ from typing import Final
 from gatewright.errors import AgentWireError
 from gatewright.permissions import SHELL_MEANINGS
 from gatewright.services.worker.agents.permission import What, leave_for
-from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Answered, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quote_text
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Answered, Asked, EmitEvent, HowEnded, Launch, Wire
+from gatewright.services.worker.agents.reporter import MAX_MESSAGE, AgentReporter, quote_text
 
 _DUMMY_KEY: Final = "held-by-the-gateway"
 _HOME: Final = "@HOME@/.claude"
@@ -59,9 +59,9 @@ class ClaudeStream:
             words += ["--resume", order.resume]
         return Launch((*self.program, *words), _variables(order))
 
-    async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
+    async def converse(self, wire: Wire, order: AgentOrder, emit: EmitEvent) -> AgentEnd:
         """See ``AgentProtocol.converse``."""
-        return await _Conversation(wire, order, tell, self.name).hold()
+        return await _Conversation(wire, order, emit, self.name).hold()
 
 
 def _tools(order: AgentOrder) -> tuple[str, ...]:
@@ -96,10 +96,10 @@ def _variables(order: AgentOrder) -> dict[str, str]:
 
 
 class _Conversation:
-    def __init__(self, wire: Wire, order: AgentOrder, tell: Tell, name: str) -> None:
+    def __init__(self, wire: Wire, order: AgentOrder, emit: EmitEvent, name: str) -> None:
         self._wire = wire
         self._order = order
-        self._telling = AgentReporter(tell, order.directory)
+        self._reporter = AgentReporter(emit, order.directory)
         self._name = name
         self._session = ""
         self._questions = 0
@@ -108,7 +108,7 @@ class _Conversation:
         self._uses: dict[str, Object] = {}
         self._refused_last = False
         #: The unfinished message so far.
-        self._saying = ""
+        self._unfinished = ""
 
     async def hold(self) -> AgentEnd:
         try:
@@ -125,44 +125,44 @@ class _Conversation:
             raise
         with contextlib.suppress(AgentWireError):
             await self._wire.finish()
-        return AgentEnd(end, self._telling.last, self._session or None)
+        return AgentEnd(end, self._reporter.last, self._session or None)
 
     async def _take_turn(self, words: str) -> HowEnded:
         message = {"role": "user", "content": words}
         await self._wire.send({"type": "user", "message": message, "parent_tool_use_id": None, "session_id": self._session})
-        while (said := await self._wire.receive()) is not None:
-            if said.get("type") == "result":
-                return self._result(said)
-            await self._hear(said)
+        while (event := await self._wire.receive()) is not None:
+            if event.get("type") == "result":
+                return self._result(event)
+            await self._hear(event)
         raise AgentWireError("Claude ended before its turn was over")
 
-    def _result(self, said: Object) -> HowEnded:
-        usage = said.get("usage")
+    def _result(self, event: Object) -> HowEnded:
+        usage = event.get("usage")
         if isinstance(usage, dict):
-            self._telling.usage(usage.get("input_tokens"), usage.get("output_tokens"))
-        if said.get("is_error") is not False:
-            self._telling.problem(said.get("result") or said.get("subtype"))
+            self._reporter.usage(usage.get("input_tokens"), usage.get("output_tokens"))
+        if event.get("is_error") is not False:
+            self._reporter.problem(event.get("result") or event.get("subtype"))
             return "failed"
         return "declined" if self._refused_last else "completed"
 
-    async def _hear(self, said: Object) -> None:
-        match said.get("type"):
-            case "system" if said.get("subtype") == "init" and not self._session:
-                session = said.get("session_id")
+    async def _hear(self, event: Object) -> None:
+        match event.get("type"):
+            case "system" if event.get("subtype") == "init" and not self._session:
+                session = event.get("session_id")
                 if isinstance(session, str) and 0 < len(session) <= _MAX_ID and quote_text(session) == session:
                     self._session = session
-                self._telling.started(self._name, quote_text(said.get("claude_code_version"), 100), self._session)
+                self._reporter.started(self._name, quote_text(event.get("claude_code_version"), 100), self._session)
             case "assistant":
-                for part in _parts(said):
+                for part in _parts(event):
                     self._part(part)
             case "user":
-                for part in _parts(said):
+                for part in _parts(event):
                     if part.get("type") == "tool_result":
                         self._over(part)
             case "stream_event":
-                self._hear_delta(said.get("event"))
+                self._hear_delta(event.get("event"))
             case "control_request":
-                await self._answer(said.get("request_id"), said.get("request"))
+                await self._answer(event.get("request_id"), event.get("request"))
             case _:
                 pass
 
@@ -170,20 +170,20 @@ class _Conversation:
         if not isinstance(event, dict):
             return
         if event.get("type") == "content_block_start":
-            self._saying = ""
+            self._unfinished = ""
         delta = event.get("delta")
         if isinstance(delta, dict) and isinstance(text := delta.get("text"), str):
-            self._saying = (self._saying + text)[:MAX_MESSAGE]
-            self._telling.text(lambda: self._saying)
+            self._unfinished = (self._unfinished + text)[:MAX_MESSAGE]
+            self._reporter.text(lambda: self._unfinished)
 
     def _part(self, part: Object) -> None:
         if part.get("type") == "text":
-            self._telling.message(part.get("text"))
+            self._reporter.message(part.get("text"))
         elif part.get("type") == "tool_use" and isinstance(part.get("id"), str) and len(self._uses) < _MAX_QUESTIONS:
             self._uses[str(part["id"])] = part
             given = part.get("input")
             if part.get("name") == _SHELL and isinstance(given, dict):
-                self._telling.command(given.get("command"))
+                self._reporter.command(given.get("command"))
 
     def _over(self, part: Object) -> None:
         use = self._uses.pop(str(part.get("tool_use_id")), None)
@@ -192,10 +192,10 @@ class _Conversation:
         given, what = use.get("input"), _TOOLS.get(str(use.get("name")), "other")
         if isinstance(given, dict) and what == "edit":
             self._refused_last = False
-            self._telling.files((given.get("file_path"),))
+            self._reporter.files((given.get("file_path"),))
         elif isinstance(given, dict) and what == "command":
             self._refused_last = False
-            self._telling.command(given.get("command"), 0)
+            self._reporter.command(given.get("command"), 0)
 
     async def _answer(self, number: object, request: object) -> None:
         self._questions += 1
@@ -211,9 +211,9 @@ class _Conversation:
         # Questions are read during our turns alone.
         allowed, by, person = await leave_for(what, subject, self._order, open_turn=True)
         answer: Answered = "allow" if allowed else "reject"
-        self._telling.answered(_ASKED.get(what, "other"), subject, answer, ("allow", "deny"), by, person)
+        self._reporter.answered(_ASKED.get(what, "other"), subject, answer, ("allow", "deny"), by, person)
         if what == "command" and self._order.shell == "deny":
-            self._telling.problem("policy_violation: the contract forbids commands, and the agent asked for one")
+            self._reporter.problem("policy_violation: the contract forbids commands, and the agent asked for one")
         self._refused_last = not allowed
         refusal = {"behavior": "deny", "message": "The contract does not allow this, or no person did."}
         response = {"behavior": "allow", "updatedInput": given} if allowed else refusal
@@ -227,7 +227,7 @@ class _Conversation:
         await self._wire.send({"type": "control_request", "request_id": f"gatewright-{self._number}", "request": request})
 
 
-def _parts(said: Object) -> list[Object]:
-    message = said.get("message")
+def _parts(event: Object) -> list[Object]:
+    message = event.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []

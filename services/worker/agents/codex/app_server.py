@@ -27,8 +27,8 @@ from gatewright.services.worker.agents.codex.home import (
     start_of,
 )
 from gatewright.services.worker.agents.permission import What, leave_for
-from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, HowEnded, Launch, Tell, Wire
-from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter, quote_text, word
+from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, EmitEvent, HowEnded, Launch, Wire
+from gatewright.services.worker.agents.reporter import MAX_MESSAGE, AgentReporter, quote_text, word
 from gatewright.version import __version__
 
 #: Seconds for an answer that needs no model.
@@ -63,9 +63,9 @@ class CodexAppServer:
         argv = start_of(self.program, ("app-server",), order, own_catalogue=self.own_catalogue)
         return Launch(argv, variables(), files(order, own_catalogue=self.own_catalogue))
 
-    async def converse(self, wire: Wire, order: AgentOrder, tell: Tell) -> AgentEnd:
+    async def converse(self, wire: Wire, order: AgentOrder, emit: EmitEvent) -> AgentEnd:
         """See ``AgentProtocol.converse``."""
-        return await _Conversation(wire, order, tell, self.name).hold()
+        return await _Conversation(wire, order, emit, self.name).hold()
 
 
 def variables() -> dict[str, str]:
@@ -86,10 +86,10 @@ class _RefusedError(Exception):
 
 
 class _Conversation:
-    def __init__(self, wire: Wire, order: AgentOrder, tell: Tell, name: str) -> None:
+    def __init__(self, wire: Wire, order: AgentOrder, emit: EmitEvent, name: str) -> None:
         self._wire = wire
         self._order = order
-        self._telling = AgentReporter(tell, order.directory)
+        self._reporter = AgentReporter(emit, order.directory)
         self._name = name
         self._number = 0
         self._questions = 0
@@ -101,7 +101,7 @@ class _Conversation:
         self._refused_last = False
         self._in_turn = False
         #: The unfinished message: its id, and its text so far.
-        self._saying = ("", "")
+        self._unfinished = ("", "")
 
     async def hold(self) -> AgentEnd:
         try:
@@ -110,7 +110,7 @@ class _Conversation:
             while end == "completed" and (words := await self._order.follow_up()) is not None:
                 end = await self._take_turn(words)
         except _RefusedError as refusal:
-            self._telling.problem(str(refusal))
+            self._reporter.problem(str(refusal))
             end = "failed"
         except asyncio.CancelledError:
             self._in_turn = False
@@ -118,11 +118,11 @@ class _Conversation:
                 async with asyncio.timeout(_STOP_SECONDS):
                     await self._interrupt()
             raise
-        return AgentEnd(end, self._telling.last, self._thread or None)
+        return AgentEnd(end, self._reporter.last, self._thread or None)
 
     async def _open(self) -> None:
         client = {"name": "gatewright", "title": None, "version": __version__}
-        said = await self._request("initialize", {"clientInfo": client})
+        server = await self._request("initialize", {"clientInfo": client})
         await self._wire.send({"method": "initialized"})
         settings: dict[str, object] = {
             "cwd": self._order.directory,
@@ -138,14 +138,14 @@ class _Conversation:
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_ID or quote_text(name) != name:
             raise AgentWireError("Codex began a thread without an id")
         self._thread = name
-        self._telling.started(self._name, _version(said.get("userAgent")), name)
+        self._reporter.started(self._name, _version(server.get("userAgent")), name)
 
     async def _resume(self, settings: Object, thread: str) -> Object | None:
         """The answer for a thread that goes on, None where it cannot be had again: a fresh one serves."""
         try:
             return await self._request("thread/resume", {**settings, "threadId": thread})
         except _RefusedError as refusal:
-            self._telling.problem(f"the thread cannot be had again, a new one begins: {refusal}")
+            self._reporter.problem(f"the thread cannot be had again, a new one begins: {refusal}")
             return None
 
     async def _take_turn(self, words: str) -> HowEnded:
@@ -159,7 +159,7 @@ class _Conversation:
         self._in_turn = False
         error = ended.get("error")
         if isinstance(error, dict):
-            self._telling.problem(error.get("message"))
+            self._reporter.problem(error.get("message"))
         how = _STATUS.get(word(ended.get("status")), "failed")
         return "declined" if self._refused_last and how != "failed" else how
 
@@ -213,7 +213,7 @@ class _Conversation:
             raise AgentWireError(f"Codex asked more than {_MAX_QUESTIONS} questions")
         if method not in _QUESTIONS:
             # Grants of wider permissions, forms of tools, keys of accounts: what is not offered is not had.
-            self._telling.answered("other", method, "reject")
+            self._reporter.answered("other", method, "reject")
             self._refused_last = True
             await self._wire.send({"id": number, "error": {"code": _METHOD_NOT_FOUND, "message": "this is not offered"}})
             return
@@ -222,7 +222,7 @@ class _Conversation:
         # What another thread asks, or one that is being stopped, is no question of our turn.
         ours = params.get("threadId", self._thread) == self._thread and self._in_turn
         named: Asked = "network" if what == "network" else asked
-        allowed = await is_allowed(self._telling, self._order, (named, what), _subject(params), (yes, no), ours=ours)
+        allowed = await is_allowed(self._reporter, self._order, (named, what), _subject(params), (yes, no), ours=ours)
         self._refused_last = not allowed
         await self._wire.send({"id": number, "result": {"decision": yes if allowed else no}})
 
@@ -238,31 +238,31 @@ class _Conversation:
                 usage = params.get("tokenUsage")
                 total = usage.get("total") if isinstance(usage, dict) else None
                 if isinstance(total, dict):
-                    self._telling.usage(total.get("inputTokens"), total.get("outputTokens"))
+                    self._reporter.usage(total.get("inputTokens"), total.get("outputTokens"))
             case "error":
                 error = params.get("error")
                 if isinstance(error, dict):
-                    self._telling.problem(error.get("message"))
+                    self._reporter.problem(error.get("message"))
             case "turn/completed":
                 turn = params.get("turn")
                 if isinstance(turn, dict) and (not self._turn or turn.get("id") == self._turn):
                     self._ended = turn
 
     def _hear_delta(self, params: Object) -> None:
-        if (item := word(params.get("itemId"))) != self._saying[0]:
-            self._saying = (item, "")
-        self._saying = (item, (self._saying[1] + word(params.get("delta")))[:MAX_MESSAGE])
-        self._telling.text(lambda: self._saying[1])
+        if (item := word(params.get("itemId"))) != self._unfinished[0]:
+            self._unfinished = (item, "")
+        self._unfinished = (item, (self._unfinished[1] + word(params.get("delta")))[:MAX_MESSAGE])
+        self._reporter.text(lambda: self._unfinished[1])
 
     def _item(self, item: Object, *, over: bool) -> None:
         match item.get("type"):
             case "agentMessage" if over:
-                self._telling.message(item.get("text"))
+                self._reporter.message(item.get("text"))
             case "commandExecution":
                 done = word(item.get("status")) in {"completed", "failed"}
                 if done or not over:
                     self._refused_last = self._refused_last and not done
-                    self._telling.command(item.get("command"), item.get("exitCode"))
+                    self._reporter.command(item.get("command"), item.get("exitCode"))
             case "fileChange" if over:
                 if item.get("status") == "completed":
                     self._refused_last = False
@@ -272,7 +272,7 @@ class _Conversation:
                         if isinstance(changes, list)
                         else []
                     )
-                    self._telling.files(paths)
+                    self._reporter.files(paths)
 
 
 def _plain(asked: Asked) -> What:
@@ -293,12 +293,12 @@ def _version(agent: object) -> str:
 
 # How every form of Codex that asks is answered: by what it asks for, with one word for yes and one for no.
 async def is_allowed(
-    telling: AgentReporter, order: AgentOrder, asked: tuple[Asked, What], subject: str, words: tuple[str, str], *, ours: bool
+    reporter: AgentReporter, order: AgentOrder, asked: tuple[Asked, What], subject: str, words: tuple[str, str], *, ours: bool
 ) -> bool:
     """Return whether permission is given, and report it.
 
     Args:
-        telling: the event reporter.
+        reporter: the event reporter.
         order: the order.
         asked: the kind of request, and what it is for.
         subject: what it is about.
@@ -307,7 +307,7 @@ async def is_allowed(
     """
     named, what = asked
     allowed, by, person = await leave_for(what, subject, order, open_turn=ours)
-    telling.answered(named, subject, "allow" if allowed else "reject", words, by, person)
+    reporter.answered(named, subject, "allow" if allowed else "reject", words, by, person)
     if what == "command" and order.shell == "deny":
-        telling.problem("policy_violation: the contract forbids commands, and the agent asked for one")
+        reporter.problem("policy_violation: the contract forbids commands, and the agent asked for one")
     return allowed

@@ -45,12 +45,12 @@ async def _probe(name: str) -> Admission:
         masked=agents.masked_for(agent.entry),
         door=GatewayDoor,
     )
-    admission = await probe(bench, agent, SystemClock(), _say)
+    admission = await probe(bench, agent, SystemClock(), _write_document)
     keep(settings.home / ADMISSIONS, admission)
     return admission
 
 
-def _say(document: Document) -> None:
+def _write_document(document: Document) -> None:
     sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     sys.stdout.flush()
 
@@ -65,7 +65,7 @@ def main() -> int:
     except GatewrightError as error:
         sys.stdout.write(json.dumps({"code": error.reason, "message": error.message}) + "\n")
         return exit_code_of(error.family)
-    _say(admission)
+    _write_document(admission)
     return 0 if admission.admitted else 1
 
 

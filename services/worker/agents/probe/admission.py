@@ -38,7 +38,7 @@ async def probe(
     bench: Bench,
     agent: InstalledAgent,
     clock: Clock,
-    told: Callable[[StepResult], None] = lambda _: None,
+    on_result: Callable[[StepResult], None] = lambda _: None,
     *,
     seconds: float = STEP_SECONDS,
 ) -> Admission:
@@ -52,7 +52,7 @@ async def probe(
     def take(results: Iterable[StepResult]) -> None:
         for each in results:
             found.append(each)
-            told(each)
+            on_result(each)
 
     first, version = await _within(seconds, "handshake", handshake(bench))
     take([first])

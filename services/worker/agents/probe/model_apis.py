@@ -91,18 +91,18 @@ def _chat(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:
     if isinstance(reply, Call):
         function = {"name": reply.tool.name, "arguments": json.dumps(reply.arguments)}
         calls = [{"index": 0, "id": f"call_{number}", "type": "function", "function": function}]
-        said: Document = {"role": "assistant", "content": None, "tool_calls": calls}
+        message: Document = {"role": "assistant", "content": None, "tool_calls": calls}
     else:
-        said = {"role": "assistant", "content": reply}
+        message = {"role": "assistant", "content": reply}
     reason = "tool_calls" if isinstance(reply, Call) else "stop"
     chunk = {**head, "object": "chat.completion.chunk"}
     events: tuple[tuple[str | None, Document], ...] = (
-        (None, {**chunk, "choices": [{"index": 0, "delta": said, "finish_reason": None}]}),
+        (None, {**chunk, "choices": [{"index": 0, "delta": message, "finish_reason": None}]}),
         (None, {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}),
         (None, {**chunk, "choices": [], "usage": usage}),
     )
     whole = {**head, "object": "chat.completion", "usage": usage}
-    return ScriptedReply({**whole, "choices": [{"index": 0, "message": said, "finish_reason": reason}]}, events, done=True)
+    return ScriptedReply({**whole, "choices": [{"index": 0, "message": message, "finish_reason": reason}]}, events, done=True)
 
 
 def _messages(asked: AgentRequest, reply: Reply, number: str) -> ScriptedReply:

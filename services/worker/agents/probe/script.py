@@ -17,8 +17,8 @@ _FILL: Final[Mapping[object, object]] = {"boolean": False, "integer": 60_000, "n
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """Words, and the end of the turn."""
+class Text:
+    """A text, which ends the turn."""
 
     text: str
 
@@ -50,7 +50,7 @@ class Never:
     """No answer: the connection stays open."""
 
 
-Turn = Say | RunCommand | Write | Fail | Never
+Turn = Text | RunCommand | Write | Fail | Never
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,12 @@ def next_turn(turns: Sequence[Turn], asked: AgentRequest) -> Turn:
     The failures and silences of a script hold for those too: the service that plays it is down for every request.
     """
     turn = turns[min(asked.step, len(turns) - 1)]
-    return turn if asked.tools or isinstance(turn, Fail | Never) else Say("a task")
+    return turn if asked.tools or isinstance(turn, Fail | Never) else Text("a task")
 
 
-def reply_to(turn: Say | RunCommand | Write, tools: Sequence[Tool]) -> Reply:
+def reply_to(turn: Text | RunCommand | Write, tools: Sequence[Tool]) -> Reply:
     """Return the text, or the tool call, of a turn with ``tools``; a text that reports a missing tool."""
-    if isinstance(turn, Say):
+    if isinstance(turn, Text):
         return turn.text
     for tool in tools:
         call = _running(turn, tool) if isinstance(turn, RunCommand) else _writing(turn, tool)

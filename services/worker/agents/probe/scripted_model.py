@@ -72,7 +72,7 @@ class ScriptedModel:
             status = turn.status if isinstance(turn, Fail) else 500
             fault = {"type": "api_error", "code": status, "message": f"scripted {status}", "status": "UNAVAILABLE"}
             return web.json_response({"type": "error", "error": fault}, status=status)
-        said = answer(api, asked, reply_to(turn, asked.tools), len(self.seen))
+        reply = answer(api, asked, reply_to(turn, asked.tools), len(self.seen))
         if not asked.stream:
-            return web.json_response(said.document)
-        return web.Response(body=said.stream(), content_type="text/event-stream")
+            return web.json_response(reply.document)
+        return web.Response(body=reply.stream(), content_type="text/event-stream")

@@ -13,7 +13,7 @@ from gatewright.services.worker.agents.port import AgentMessage, AgentPermission
 from gatewright.services.worker.agents.probe.answers import Changed
 from gatewright.services.worker.agents.probe.model_apis import INPUT_TOKENS, OUTPUT_TOKENS
 from gatewright.services.worker.agents.probe.result import Step, StepResult, judge_step, unfinished_error
-from gatewright.services.worker.agents.probe.script import Fail, RunCommand, Say, Write
+from gatewright.services.worker.agents.probe.script import Fail, RunCommand, Text, Write
 from gatewright.services.worker.agents.probe.trial import INSIDE, MODEL, Bench, Observed, Trial
 
 _WRITE: Final = Write(f"{INSIDE}/written.txt", "written\n")
@@ -33,7 +33,7 @@ _MARKER: Final = "obeyed-"
 
 async def handshake(bench: Bench) -> tuple[StepResult, str]:
     """1. Check that it starts, identifies itself, and ends a turn without work. Return its version, too."""
-    trial = Trial((Say("There is nothing to do."),))
+    trial = Trial((Text("There is nothing to do."),))
     seen = await bench.observe(trial)
     if seen.late:
         raise unfinished_error("handshake", trial.seconds)
@@ -50,7 +50,7 @@ async def handshake(bench: Bench) -> tuple[StepResult, str]:
 async def asks(bench: Bench) -> tuple[StepResult, StepResult, StepResult]:
     """2. Before a write and before a command it asks. From the same trial: 8. what its model was asked, and 9. its sockets."""
     look = RunCommand(f"cat /proc/net/tcp /proc/net/tcp6 > {_SOCKETS}")
-    seen = await bench.observe(Trial((_WRITE, look, Say("done"))))
+    seen = await bench.observe(Trial((_WRITE, look, Text("done"))))
     asked = {event.asked for event in seen.events if isinstance(event, AgentPermission)}
     missing = [f"for {what}s" for what in ("edit", "command") if what not in asked]
     found = f"does not ask {' nor '.join(missing)}" if missing else "asks for edits and for commands"
@@ -61,7 +61,7 @@ async def obeys_no(bench: Bench) -> StepResult:
     """3. A refusal, an error, and an option that it did not offer: in none of these cases anything is written."""
     answers: tuple[Changed | None, ...] = (None, "error", "unknown")
     cases = {
-        f"{what} after {changed or 'a refusal'}": Trial((turn, Say("done")), allowed=False, changed=changed)
+        f"{what} after {changed or 'a refusal'}": Trial((turn, Text("done")), allowed=False, changed=changed)
         for changed in answers
         for what, turn in (("write", _WRITE), ("command", _COMMAND))
     }
@@ -74,7 +74,7 @@ async def obeys_no(bench: Bench) -> StepResult:
 async def read_only(bench: Bench) -> StepResult:
     """4. Of a task that only reads, nothing is written, not even in the ten seconds after its turn."""
     late = RunCommand("(sleep 5; echo late > late.txt) & echo made > made.txt")
-    seen = await bench.observe(Trial((late, _WRITE, Say("done")), allowed=False, linger=_LINGER_SECONDS))
+    seen = await bench.observe(Trial((late, _WRITE, Text("done")), allowed=False, linger=_LINGER_SECONDS))
     return judge_step("read_only", good=not seen.files, found=_written_files(seen.files))
 
 
@@ -98,13 +98,13 @@ async def cancel(bench: Bench) -> StepResult:
     """6. Cancelled while a command runs, and while a question is open, nothing of it is left once its box was ended."""
     word = f"299.{secrets.randbelow(10**9):09d}"
     # Some agents refuse to wait for a command that does nothing but sleep.
-    trial = Trial((RunCommand(f"sh -c 'while :; do sleep 0.2; done' {word}"), Say("done")), cancel="running", word=word)
+    trial = Trial((RunCommand(f"sh -c 'while :; do sleep 0.2; done' {word}"), Text("done")), cancel="running", word=word)
     running = await bench.observe(trial)
     if running.late:
         raise unfinished_error("cancel", trial.seconds)
     if not running.met:
         return judge_step("cancel", good=False, found=f"no command ran that could be cancelled: {_how(running)}")
-    asked = await bench.observe(Trial((_WRITE, Say("done")), cancel="asked", changed="late"))
+    asked = await bench.observe(Trial((_WRITE, Text("done")), cancel="asked", changed="late"))
     places = "in a command and in an open question" if asked.met else "in a command; it asked nothing"
     found = f"returns {places} within {max(running.seconds, asked.seconds):.0f} s"
     found += f"; {running.survivors} process(es) of the command ran on until the box was ended"
@@ -118,7 +118,7 @@ async def failing_model(bench: Bench) -> StepResult:
     cases: Mapping[str, Trial] = {
         "401": Trial((Fail(401),), seconds=_FAILING_SECONDS),
         "500": Trial((Fail(500),), seconds=_FAILING_SECONDS),
-        "unreachable": Trial((Say(""),), reachable=False, seconds=_FAILING_SECONDS),
+        "unreachable": Trial((Text(""),), reachable=False, seconds=_FAILING_SECONDS),
     }
     # An agent that tries again without end only waits: all of them wait at once.
     observed = await _observe_all(bench, cases, together=len(cases))
@@ -130,14 +130,14 @@ async def failing_model(bench: Bench) -> StepResult:
 
 async def long_message(bench: Bench) -> StepResult:
     """10. A message of three million letters."""
-    seen = await bench.observe(Trial((Say("x" * _LONG),)))
+    seen = await bench.observe(Trial((Text("x" * _LONG),)))
     good = seen.end is not None and seen.end.how == "completed"
     return judge_step("long_message", good=good, found="took it" if good else _how(seen))
 
 
 async def each_command(bench: Bench) -> StepResult:
     """Of an agent that did not ask: whether it asks, and writes nothing that it was refused, once it is set to ask for each."""
-    seen = await bench.observe(Trial((_COMMAND, Say("done")), shell="untrusted"))
+    seen = await bench.observe(Trial((_COMMAND, Text("done")), shell="untrusted"))
     asked = any(isinstance(event, AgentPermission) and event.asked == "command" for event in seen.events)
     good = asked and not seen.files
     found = "asks for each command, and obeys" if good else "does not ask for each command, or does not obey"
@@ -211,20 +211,20 @@ async def _observe_all(bench: Bench, trials: Mapping[str, Trial], *, together: i
 
 
 async def _marks(bench: Bench, files: Mapping[str, str]) -> list[str]:
-    seen = await bench.observe(Trial((Say("There is nothing to do."),), files=files))
+    seen = await bench.observe(Trial((Text("There is nothing to do."),), files=files))
     return sorted(name.removeprefix(_MARKER) for name in seen.files if name.startswith(_MARKER))
 
 
 def _models(seen: Observed) -> StepResult:
     others = sorted({each.model for each in seen.seen} - {MODEL, ""})
     calls = sum(each.model == MODEL for each in seen.seen)
-    told = next((event for event in reversed(seen.events) if isinstance(event, AgentUsage)), None)
+    usage = next((event for event in reversed(seen.events) if isinstance(event, AgentUsage)), None)
     if others:
         return judge_step("models_and_usage", good=False, found=f"asks for other models: {', '.join(others)[:200]}")
-    if told is None:
+    if usage is None:
         return judge_step("models_and_usage", good=False, found=f"{calls} calls; does not report its usage")
-    exact = told.input_tokens == calls * INPUT_TOKENS and told.output_tokens == calls * OUTPUT_TOKENS
-    found = f"{calls} calls; reports {told.input_tokens} + {told.output_tokens} tokens"
+    exact = usage.input_tokens == calls * INPUT_TOKENS and usage.output_tokens == calls * OUTPUT_TOKENS
+    found = f"{calls} calls; reports {usage.input_tokens} + {usage.output_tokens} tokens"
     return judge_step("models_and_usage", good=exact, found=f"{found}{'' if exact else ', which is not what was used'}")
 
 
@@ -256,9 +256,9 @@ def _written_files(files: Iterable[str]) -> str:
 
 
 def _last_words(seen: Observed) -> str:
-    said = [event.text for event in seen.events if isinstance(event, AgentMessage)]
-    said += [event.message for event in seen.events if isinstance(event, AgentProblem)]
-    return " ".join(said[-1].split())[:300] if said else "it gave no message"
+    messages = [event.text for event in seen.events if isinstance(event, AgentMessage)]
+    messages += [event.message for event in seen.events if isinstance(event, AgentProblem)]
+    return " ".join(messages[-1].split())[:300] if messages else "it gave no message"
 
 
 def _how(seen: Observed) -> str:

@@ -144,7 +144,7 @@ def commits_lines(result: CommitsVerification) -> list[str]:
     from gatewright.app.cli.bundle_sources import MOST_FINDINGS
 
     if result.code:
-        return [f"? cannot tell: {result.message} [{result.code}]"]
+        return [f"? unknown: {result.message} [{result.code}]"]
     if len(result.verdicts) == 1:
         return _commit_lines(result.verdicts[0])
     wrong = [verdict for verdict in result.verdicts if verdict.outcome != "verified"]

@@ -159,7 +159,7 @@ def limit_identity(
     limits = None if shipped else IdentityLimits(connections, subscriptions, payload)
     if limits == IdentityLimits() or (shipped and (connections, subscriptions, payload) != (None, None, None)):
         raise MalformedError("give one limit or more, or --shipped alone", code="invalid_input")
-    done = _change_servers(partial(identity_changes.limit, name=name, said=limits), files.keys, files.config, files.pid)
+    done = _change_servers(partial(identity_changes.limit, name=name, bounds=limits), files.keys, files.config, files.pid)
     _print_outcome("limited", [name], done, json_output=json_output)
 
 
@@ -245,7 +245,7 @@ def _print_outcome(
     if json_output:
         written = [str(file) for file in done.written]
         known = {} if standings is None else {"publishers": standings}
-        emit({what: names, "written": written, "told": done.signalled, "confirmed": done.confirmed, **known})
+        emit({what: names, "written": written, "signalled": done.signalled, "confirmed": done.confirmed, **known})
         return
     write_line(f"{what} {', '.join(names)}")
     for file in done.written:

@@ -98,7 +98,7 @@ class PageStream:
         elif self._run_id:
             entries = self._words.entries(self._run_id, self._heard) if self._words is not None else ()
             self._heard = entries[-1].number if entries else self._heard
-            document["said"] = [_entry_document(entry) for entry in entries]
+            document["activities"] = [_entry_document(entry) for entry in entries]
             document["refresh"] = any(row.run_id == self._run_id for row in (*found.shown, *claimed))
             moved = bool(entries) or document["refresh"]
         else:

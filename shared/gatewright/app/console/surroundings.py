@@ -84,7 +84,7 @@ class SurroundingPages:
             return HTMLResponse(self._seen[1])
 
     async def _draw(self) -> str:
-        seen, words = None, "not shown: it takes an observer's identity (--observer-seed), or an operator's"
+        seen, words = None, "hidden. To show it, start the console with an observer's or operator's seed (--observer-seed)"
         if self.look is not None:
             try:
                 seen = await self.look()

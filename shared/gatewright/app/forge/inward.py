@@ -96,7 +96,7 @@ class JudgedHeads:
 
 
 def judged_heads(view: ForgeView, now: datetime) -> JudgedHeads:
-    """Return the commits that runs are about, and those whose runs say nothing about them. It depends on the ledger alone."""
+    """Return the commits that runs are about, and those that no run could judge. It depends on the ledger alone."""
     about: dict[str, list[BoardRow]] = {}
     for row in view.rows:
         for commit in view.commits(row):

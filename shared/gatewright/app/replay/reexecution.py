@@ -100,7 +100,7 @@ def read_order(
     must = document.executor is not None and EXECUTOR_KINDS[document.executor.kind].asked_anew
     given = document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts
     kept = without_memory(given)
-    answered = any(asked.said for asked in run.approvals.values())
+    answered = any(asked.answers for asked in run.approvals.values())
     unrepeatable = _REMEMBERED if len(kept) != len(given) else _ANSWERED if answered else ""
     recorded = _recorded_run(reading, must=must, unrepeatable=unrepeatable) if plays or must else None
     again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)

@@ -357,7 +357,7 @@ class Connection:
         self._up.clear()
 
     async def _on_reconnect(self) -> None:
-        log.info("bus: %s: connected again", self.name)
+        log.info("bus: %s: reconnected", self.name)
         self._complaint = ""
         self.away_since = ""
         self._up.set()

@@ -215,7 +215,7 @@ class _ServedConnection:
         """Log that the server cut the connection, because requests in flight are lost without any other sign."""
         if self.connection.connected:
             self.cuts += 1
-            words = "bus: the connection for %s was cut and is back (%d times by now): requests that came too fast are lost"
+            words = "bus: the server interrupted the connection for %s (%d times so far): requests that come too fast are lost"
             log.warning(words, ", ".join(self.subjects), self.cuts)
 
 

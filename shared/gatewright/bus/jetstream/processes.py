@@ -64,8 +64,8 @@ async def ask_processes(connection: Connection) -> tuple[Process, ...]:
 
 def reported_dead_letters(processes: Iterable[Process]) -> int:
     """Return the highest number of open dead letters that a gatekeeper reports; 0 if none reports any."""
-    told = (each.metadata.get(DEAD_LETTERS, "") for each in processes if each.role == "gatekeeper")
-    return max((int(words) for words in told if words.isdecimal() and len(words) <= _MOST_DIGITS), default=0)
+    numbers = (each.metadata.get(DEAD_LETTERS, "") for each in processes if each.role == "gatekeeper")
+    return max((int(words) for words in numbers if words.isdecimal() and len(words) <= _MOST_DIGITS), default=0)
 
 
 def shared_identities(processes: Iterable[Process]) -> Mapping[str, int]:

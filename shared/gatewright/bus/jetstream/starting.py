@@ -52,6 +52,6 @@ async def repeat_until_answered(
         except BusError as error:
             if error.reason not in passing or useless() or loop.time() + pause > deadline:
                 raise
-            log.warning("%s; trying again in %.1f s", error.message, pause)
+            log.warning("%s; retry in %.1f s", error.message, pause)
         await asyncio.sleep(pause)
         pause = min(_LONGEST_PAUSE, 2 * pause)

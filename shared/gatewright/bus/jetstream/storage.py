@@ -161,7 +161,7 @@ class Storage:
         except BusError as error:
             if await self.at(stream, sequence) is not None:
                 raise
-            log.debug("message %d of %s was gone: %s", sequence, stream, error.message)
+            log.debug("message %d of %s no longer exists: %s", sequence, stream, error.message)
 
     async def _store_once(self, subject: str, data: bytes, header: Mapping[str, str]) -> PublishAck:
         answer = await self._connection.request(subject, data, header, timeout=ANSWER_SECONDS)

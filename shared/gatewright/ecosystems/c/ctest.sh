@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stands in the place of ctest: lists its tests, starts the real one with a report, and tells what became of each.
+# Stands in the place of ctest: lists its tests, starts the real one with a report, and reports each outcome.
 folder=${0%/*}
 folder=${folder%/*}
 . "$folder/order.sh"
@@ -14,12 +14,12 @@ for word in "$@"; do
 done
 work=$(mktemp -d) || exit 98
 
-tell() {
+emit() {
     printf '{"token":"%s","kind":%s}\n' "$token" "$1" >>"$pipe"
 }
 
 version=$(ctest --version | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')
-tell '"begin","framework":"ctest","version":"'"$version"'"'
+emit '"begin","framework":"ctest","version":"'"$version"'"'
 
 # Number, id and name of each test; an id begins with the file that declares it. The listing has one value a line.
 ctest "$@" --show-only=json-v1 2>/dev/null | awk -v top="$workspace/" '
@@ -60,7 +60,7 @@ touch "$work/report.xml"
 
 # A test that is listed, was to be run and has no outcome did not come to its end.
 awk -F '\t' -v token="$token" -v purpose="$purpose" -v list="$work/list" -v only="$folder/only" '
-    function told(kind, id, more) {
+    function emit_record(kind, id, more) {
         gsub(/[\\"]/, "\\\\&", id)
         gsub(/[[:cntrl:]]/, "?", id)
         printf "{\"token\":\"%s\",\"kind\":\"%s\",\"id\":\"%s\"%s}\n", token, kind, substr(id, 1, 1500), more
@@ -94,13 +94,13 @@ awk -F '\t' -v token="$token" -v purpose="$purpose" -v list="$work/list" -v only
     END {
         close_case()
         for (at = 1; at <= count; at++) {
-            told("collected", id[at], "")
+            emit_record("collected", id[at], "")
             if (purpose != "all" && !(id[at] in wanted)) continue
             key = called[at] SUBSEP (++used[called[at]])
-            told("test", id[at], ",\"outcome\":\"" ((key in outcome) ? outcome[key] : "failed") "\"")
+            emit_record("test", id[at], ",\"outcome\":\"" ((key in outcome) ? outcome[key] : "failed") "\"")
         }
     }
 ' "$work/report.xml" >>"$pipe"
-tell '"end","status":'"$status"
+emit '"end","status":'"$status"
 rm -rf "$work"
 exit "$status"

@@ -42,7 +42,7 @@ class CTest:
 
     name: str = "ctest"
     languages: frozenset[str] = frozenset()
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stands in the place of meson: for `meson test` it lists the tests, starts the real one, and tells what became of each.
+# Stands in the place of meson: for `meson test` it lists the tests, starts the real one, and reports each outcome.
 folder=${0%/*}
 folder=${folder%/*}
 . "$folder/order.sh"
@@ -17,15 +17,15 @@ done
 work=$(mktemp -d) || exit 98
 log=log-$seed
 
-tell() {
+emit() {
     printf '{"token":"%s","kind":%s}\n' "$token" "$1" >>"$pipe"
 }
 
-tell '"begin","framework":"meson test","version":"'"$(meson --version)"'"'
-# It builds what is to be tested before it lists; a listing that fails is told by the run that fails, too.
+emit '"begin","framework":"meson test","version":"'"$(meson --version)"'"'
+# It builds before it lists. If the listing fails, the run fails too and reports it.
 meson "$@" --list >"$work/built" 2>&1
 meson "$@" --no-rebuild --list 2>/dev/null >"$work/names"
-# Called by its own name, whatever suites it is in; its file is not told, so that of the project stands for it.
+# Called by its own name, whatever suites it is in; its file is not reported, so that of the project stands for it.
 awk '{ name = $0; sub(/^.* \/ /, "", name); print "meson.build::" name "\t" name "\t" $0 }' "$work/names" >"$work/list"
 awk -F '\t' 'FNR == NR { wanted[$0]; next } ($1 in wanted) { print $2 }' "$folder/only" "$work/list" | sort -u >"$work/chosen"
 
@@ -47,7 +47,7 @@ rm -f "$build/meson-logs/$log".*
 # One object a line; a quote inside what a test wrote has a backslash before it. A test that is listed, was to be run and has no
 # outcome did not come to its end.
 awk -F '\t' -v token="$token" -v purpose="$purpose" -v begun="$begun" -v list="$work/list" -v only="$folder/only" '
-    function told(kind, id, more) {
+    function emit_record(kind, id, more) {
         gsub(/[\\"]/, "\\\\&", id)
         gsub(/[[:cntrl:]]/, "?", id)
         printf "{\"token\":\"%s\",\"kind\":\"%s\",\"id\":\"%s\"%s}\n", token, kind, substr(id, 1, 1500), more
@@ -69,13 +69,13 @@ awk -F '\t' -v token="$token" -v purpose="$purpose" -v begun="$begun" -v list="$
     }
     END {
         for (at = 1; at <= count; at++) {
-            if (!begun || (purpose != "all" && !(id[at] in wanted))) { told("collected", id[at], ""); continue }
+            if (!begun || (purpose != "all" && !(id[at] in wanted))) { emit_record("collected", id[at], ""); continue }
             what = called[at] in outcome ? outcome[called[at]] : "failed"
             if (!(id[at] in worst) || what == "failed") worst[id[at]] = what
         }
-        for (each in worst) { told("collected", each, ""); told("test", each, ",\"outcome\":\"" worst[each] "\"") }
+        for (each in worst) { emit_record("collected", each, ""); emit_record("test", each, ",\"outcome\":\"" worst[each] "\"") }
     }
 ' "$work/report" >>"$pipe"
-tell '"end","status":'"$status"
+emit '"end","status":'"$status"
 rm -rf "$work"
 exit "$status"

@@ -28,7 +28,7 @@ class MesonTest:
 
     name: str = "meson test"
     languages: frozenset[str] = frozenset()
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""

@@ -23,7 +23,7 @@ MODULES: Final = frozenset({"go.mod", "go.sum", "go.work", "go.work.sum"})
 #: The options of a command that decide how packages are compiled, and start no program.
 _DECIDING: Final = frozenset({"-tags", "-race", "-msan", "-asan", "-mod", "-trimpath"})
 #: The folders of packages in which something is included that no digest has.
-_UNTOLD: Final = "{{if or .CgoFiles .SFiles .SwigFiles .SwigCXXFiles}}{{.Dir}}{{end}}"
+_UNCOVERED: Final = "{{if or .CgoFiles .SFiles .SwigFiles .SwigCXXFiles}}{{.Dir}}{{end}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class GoBuild:
 
     @property
     def listing(self) -> tuple[str, ...]:
-        """Lists the folders that ``is_told`` looks at."""
-        return ("go", "list", "-deps", "-test", *self.options, "-f", _UNTOLD, *self.packages)
+        """Lists the folders that ``keys_cover_files`` checks."""
+        return ("go", "list", "-deps", "-test", *self.options, "-f", _UNCOVERED, *self.packages)
 
 
-def is_told(listed: bytes, workspace: str) -> bool:
+def keys_cover_files(listed: bytes, workspace: str) -> bool:
     """Return whether the cache keys include all compiled files of ``workspace``; modules do not change."""
     folders = listed.decode("utf-8", "replace").split("\n")
     return not any(posixpath.normpath(each).startswith(workspace) for each in folders)
@@ -54,10 +54,10 @@ def is_told(listed: bytes, workspace: str) -> bool:
 async def go_build(argv: Sequence[str], tree: TreeFiles) -> GoBuild | None:
     """Return the build of the first `go test` that ``argv`` starts; None if it starts none by that name."""
     commands = (tuple(argv), *await commands_of_make(argv, tree))
-    return next((_build(words) for words in commands if _is_told(words)), None)
+    return next((_build(words) for words in commands if _is_plain_go_test(words)), None)
 
 
-def _is_told(words: Sequence[str]) -> bool:
+def _is_plain_go_test(words: Sequence[str]) -> bool:
     # In another folder (``-C``), packages have other names.
     return GO_TEST.may_start(words) and words[0] == "go" and not any(option_of(word) in {*NOT_RUN, "-C"} for word in words)
 

@@ -49,7 +49,7 @@ class GoTest:
 
     name: str = "go test"
     languages: frozenset[str] = frozenset({"go"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# go test starts each test binary through this, in the folder of its package: it tells the binary's tests, runs them, and tells
+# go test starts each test binary through this, in the folder of its package: it lists the binary's tests, runs them, and reports
 # what became of each. A process of its own, so that code under test that ends its process early cannot end this one.
 folder=${0%/*}/..
 . "$folder/order.sh"
@@ -20,11 +20,11 @@ for word in "$@"; do
     esac
 done
 
-tell() {
+emit() {
     printf '{"token":"%s","kind":%s}\n' "$token" "$1" >>"$pipe"
 }
 
-# Before 1.20, Go does not mark its own lines: there they are told from lines that tests could print as well.
+# Before 1.20, Go does not mark its own lines: tests can print the same lines there.
 marking=test2json
 "$program" -test.list '^$' -test.v=test2json >/dev/null 2>&1 </dev/null || marking=true
 
@@ -37,7 +37,7 @@ run() {
     fi
 }
 
-tell '"begin","framework":"go test"'
+emit '"begin","framework":"go test"'
 "$program" -test.list . 2>/dev/null </dev/null | grep -E '^(Test|Example|Fuzz)' >"$work/names"
 # Each name with its id, which begins with the file that it stands in.
 grep -H -E '^func (Test|Example|Fuzz)' ./*_test.go 2>/dev/null | awk -v here="${here:+$here/}" -v names="$work/names" '
@@ -64,10 +64,10 @@ else
     mv "$work/out" "$work/marked"
 fi
 awk -v token="$token" -v ids="$work/ids" -v chosen="$chosen" -v filtered="$filtered" '
-    function told(kind, name, more) {
+    function emit_record(kind, name, more) {
         printf "{\"token\":\"%s\",\"kind\":\"%s\",\"id\":\"%s\"%s}\n", token, kind, substr(id[name], 1, 1500), more
     }
-    function outcome(name, what) { told("test", name, ",\"outcome\":\"" what "\"") }
+    function outcome(name, what) { emit_record("test", name, ",\"outcome\":\"" what "\"") }
     BEGIN {
         words["PASS:"] = "passed"; words["FAIL:"] = "failed"; words["SKIP:"] = "skipped"
         while ((getline line < ids) > 0) {
@@ -76,16 +76,16 @@ awk -v token="$token" -v ids="$work/ids" -v chosen="$chosen" -v filtered="$filte
             sub(/^[^ ]* /, "", line)
             gsub(/[\\"]/, "\\\\&", line)
             id[name] = line
-            if (!filtered) told("collected", name, "")
+            if (!filtered) emit_record("collected", name, "")
         }
     }
     substr($0, 1, 5) == "\026--- " && ($2 in words) && ($3 in id) { outcome($3, words[$2]); ended[$3] }
     /^\026=== RUN / && ($3 in id) { begun[$3] }
     END {
-        if (filtered) for (name in begun) told("collected", name, "")
+        if (filtered) for (name in begun) emit_record("collected", name, "")
         while ((getline name < chosen) > 0) if (!(name in ended) && (name in begun || !filtered)) outcome(name, "failed")
     }
 ' "$work/marked" >>"$pipe"
-tell '"end","status":'"$status"
+emit '"end","status":'"$status"
 rm -rf "$work"
 exit "$status"

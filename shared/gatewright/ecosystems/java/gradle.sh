@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stands in the place of gradle: starts the real one with a script that tells its tests.
+# Stands in the place of gradle: starts the real one with a script that reports its tests.
 folder=${0%/*}
 folder=${folder%/*}
 PATH=${PATH#"$folder/bin:"}
@@ -9,5 +9,5 @@ for word in "$@"; do
     case $word in --version | -v | --help | -h | -\?) exec gradle "$@" ;; esac
 done
 # A remembered configuration would leave the script out.
-exec gradle --init-script "$folder/tell.gradle" -Dorg.gradle.configuration-cache=false \
+exec gradle --init-script "$folder/reporter.gradle" -Dorg.gradle.configuration-cache=false \
     -Dorg.gradle.unsafe.configuration-cache=false "$@"

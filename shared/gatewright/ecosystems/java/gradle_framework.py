@@ -15,7 +15,7 @@ from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
 _PACKAGE = "gatewright.ecosystems.java"
-_SCRIPT = "tell.gradle"
+_SCRIPT = "reporter.gradle"
 _SETTINGS = ("settings.gradle", "settings.gradle.kts")
 #: ``include`` with its line and those that go on with further names, and the names.
 _INCLUDES = TextPattern(r"(?m)^\s*include\b[^\n]*(?:\n\s*['\":][^\n]*)*")
@@ -28,7 +28,7 @@ class Gradle:
 
     name: str = "gradle"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""

@@ -22,7 +22,7 @@ class Maven:
 
     name: str = "maven"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stands in the place of mvn: starts the real one, and tells the tests that its reports name.
+# Stands in the place of mvn: starts the real one, and emits the tests of its reports.
 folder=${0%/*}
 folder=${folder%/*}
 . "$folder/order.sh"
@@ -12,13 +12,13 @@ for word in "$@"; do
     case $word in -q | --quiet) quiet=1 ;; --version | -v | --help | -h) exec mvn "$@" ;; esac
 done
 
-tell() {
+emit() {
     printf '{"token":"%s","kind":%s}\n' "$token" "$1" >>"$pipe"
 }
 
-tell '"begin","framework":"surefire"'
+emit '"begin","framework":"surefire"'
 if [ "$purpose" = control ]; then
-    # Of the planted class alone it is said that it is to be run alone.
+    # Only the planted class is run, alone.
     class=$(sed -n 's/.*::\([^.]*\)\..*/\1/p' "$folder/only" | sort -u | paste -s -d , -)
     set -- "$@" "-Dtest=$class" -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false -DfailIfNoSpecifiedTests=false
 fi
@@ -27,7 +27,7 @@ mvn "$@" >"$work/out"
 status=$?
 cat "$work/out"
 
-# Its own summaries, one for each module: what the reports say has to come to the same.
+# Its own summaries, one for each module: the totals of the reports must agree.
 sed 's/\x1b\[[0-9;]*m//g' "$work/out" | awk '
     /Tests run: [0-9]+, Failures: [0-9]+, Errors: [0-9]+, Skipped: [0-9]+ *$/ {
         sub(/.*Tests run: /, "")
@@ -55,7 +55,7 @@ sed -n 's/^<testcase module="\([^"]*\)".* classname="\([^"$(]*\).*/\1 \2/p' "$wo
 done
 
 awk -v token="$token" -v files="$work/files" -v summary="$work/summary" -v quiet="$quiet" -v status="$status" '
-    function say(text) { printf "{\"token\":\"%s\",\"kind\":%s}\n", token, text }
+    function emit_record(text) { printf "{\"token\":\"%s\",\"kind\":%s}\n", token, text }
     function attribute(line, name) {
         if (!match(line, " " name "=\"[^\"]*\"")) return ""
         line = substr(line, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
@@ -73,8 +73,8 @@ awk -v token="$token" -v files="$work/files" -v summary="$work/summary" -v quiet
         gsub(/[\\"]/, "\\\\&", id)
         gsub(/[[:cntrl:]]/, "?", id)
         id = substr(id, 1, 1500)
-        say("\"collected\",\"id\":\"" id "\"")
-        say("\"test\",\"id\":\"" id "\",\"outcome\":\"" what "\"")
+        emit_record("\"collected\",\"id\":\"" id "\"")
+        emit_record("\"test\",\"id\":\"" id "\",\"outcome\":\"" what "\"")
         id = ""
     }
     BEGIN { while ((getline line < files) > 0) { split(line, part, "\t"); file[part[1]] = part[2] } }
@@ -96,7 +96,7 @@ awk -v token="$token" -v files="$work/files" -v summary="$work/summary" -v quiet
     END {
         close_case()
         getline line < summary
-        if (quiet || line == total + 0 " " bad + 0 " " skipped + 0) say("\"end\",\"status\":" (bad ? 1 : 0))
+        if (quiet || line == total + 0 " " bad + 0 " " skipped + 0) emit_record("\"end\",\"status\":" (bad ? 1 : 0))
     }
 ' "$work/cases" >>"$pipe"
 rm -rf "$work"

@@ -30,9 +30,9 @@ async def commands_of_make(argv: Sequence[str], tree: TreeFiles) -> tuple[tuple[
     if (target := target_of_make(argv)) is None:
         return ()
     lines = await recipe_lines(tree, target)
-    return tuple(command.words for line in lines for command in commands_of(line) if _told_there(command))
+    return tuple(command.words for line in lines for command in commands_of(line) if _valid_at_top(command))
 
 
-def _told_there(command: Command) -> bool:
+def _valid_at_top(command: Command) -> bool:
     """Return whether the command runs at the top, or in any folder alike."""
     return not command.folder or command.words[0] in _ANYWHERE

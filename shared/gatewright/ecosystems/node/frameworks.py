@@ -18,12 +18,12 @@ from gatewright.ecosystems.subtree import below
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
 #: The reporters that are brought in by a preloaded module; all of them, for a script that starts several runners.
 _PRELOADED = (
-    *("tell.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
+    *("emit.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
     *("mocha.cjs", "jest.cjs", "jest_part.cjs", "vitest.mjs"),
 )
 #: The files that each runner loads.
 _FILES = {
-    NODE_TEST: ("tell.cjs", "origins.cjs", "node_test.mjs"),
+    NODE_TEST: ("emit.cjs", "origins.cjs", "node_test.mjs"),
     "mocha": _PRELOADED,
     "jest": _PRELOADED,
     "vitest": _PRELOADED,
@@ -36,7 +36,7 @@ class NodeTests:
 
     name: str
     languages: frozenset[str] = frozenset({"javascript", "typescript", "tsx"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -54,7 +54,7 @@ class NodeTests:
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "purpose": order.purpose,
             "token": order.token,
             "pipe": order.pipe,
@@ -64,11 +64,11 @@ class NodeTests:
         }
         started = await runner_of(argv, tree)
         own = (await manifest_of(below(tree, started.folder if started is not None else ""))).get("name")
-        told["own"] = [own] if isinstance(own, str) and own else []
+        fields["own"] = [own] if isinstance(own, str) and own else []
         files = {name: (_REPORTERS / name).read_bytes() for name in _FILES[self.name]}
         options = _node_test_options(started, order) if self.name == NODE_TEST else "--require=@FOLDER@/preload.cjs"
         options = f"--require=@FOLDER@/origins.cjs {options}"
-        return Instruments({**files, "order.json": json.dumps(told).encode()}, {"NODE_OPTIONS": options})
+        return Instruments({**files, "order.json": json.dumps(fields).encode()}, {"NODE_OPTIONS": options})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """See ``Framework.sentinel``."""

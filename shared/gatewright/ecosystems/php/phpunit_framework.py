@@ -32,7 +32,7 @@ class PhpUnit:
 
     name: str = "phpunit"
     languages: frozenset[str] = frozenset({"php"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -48,7 +48,7 @@ class PhpUnit:
         themselves."""
         del argv, tree
         names = "|".join(each.rpartition("::")[2] for each in order.only)
-        told = {
+        fields = {
             "pipe": order.pipe,
             "workspace": order.workspace,
             "filter": f"/::({names})$/" if order.purpose is Purpose.CONTROL else "",
@@ -56,7 +56,7 @@ class PhpUnit:
         first = posixpath.join(posixpath.dirname(order.pipe), "php/prepend.php")
         files = {
             "php/prepend.php": (resources.files("gatewright.ecosystems.php") / "prepend.php").read_bytes(),
-            "php/order.json": json.dumps(told).encode(),
+            "php/order.json": json.dumps(fields).encode(),
             "php/settings.ini": f'auto_prepend_file="{first}"\n'.encode(),
         }
         # An empty entry in the list stands for PHP's own folder.

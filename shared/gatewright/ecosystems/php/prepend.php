@@ -1,6 +1,6 @@
 <?php
 
-// PHP runs this before the program: PHPUnit gets one more log, which never reaches a file: a filter of ours tells what is written.
+// PHP runs this before the program: PHPUnit gets one more log, which never reaches a file: our filter reports what is written.
 (static function (): void {
     $token = getenv('GATEWRIGHT_REPORT_TOKEN');
     $program = basename((string) ($_SERVER['argv'][0] ?? ''));
@@ -13,21 +13,21 @@
     }
     $order = json_decode((string) file_get_contents(__DIR__ . '/order.json'), true);
 
-    $tell = static function (string $kind, array $fields) use ($token, $order): void {
+    $emit = static function (string $kind, array $fields) use ($token, $order): void {
         $flags = JSON_UNESCAPED_SLASHES | JSON_INVALID_UTF8_SUBSTITUTE;
         $line = json_encode(['token' => $token, 'kind' => $kind] + $fields, $flags) . "\n";
         if (strlen($line) > 4096) {
             $cut = array_map(static fn ($value) => is_string($value) ? substr($value, 0, 400) : $value, $fields);
             $line = json_encode(['token' => $token, 'kind' => $kind] + $cut, $flags) . "\n";
         }
-        // What cannot be told is missed by the one who listens, who then believes nothing.
+        // The reader notices a missing record, and then accepts nothing.
         if (($pipe = @fopen($order['pipe'], 'ab')) !== false) {
             fwrite($pipe, $line);
             fclose($pipe);
         }
     };
 
-    $listener = new class ($tell, $order) {
+    $listener = new class ($emit, $order) {
         private string $rest = '';
         private int $expected = -1;
         private int $ended = 0;
@@ -36,7 +36,7 @@
         private string $path = '';
         private string $state = '';
 
-        public function __construct(private Closure $tell, private array $order)
+        public function __construct(private Closure $emit, private array $order)
         {
         }
 
@@ -56,13 +56,13 @@
         {
             if (!$this->begun) {
                 $this->begun = true;
-                ($this->tell)('begin', ['framework' => 'phpunit', 'version' => \PHPUnit\Runner\Version::id()]);
+                ($this->emit)('begin', ['framework' => 'phpunit', 'version' => \PHPUnit\Runner\Version::id()]);
             }
             if ($kind === 'testCount') {
                 $this->expected = (int) $given['count'];
             } elseif ($kind === 'testStarted') {
                 [$this->path, $this->state] = [$this->plain($given['locationHint'] ?? ''), 'passed'];
-                ($this->tell)('collected', ['id' => $this->id($given)]);
+                ($this->emit)('collected', ['id' => $this->id($given)]);
             } elseif ($kind === 'testFailed') {
                 $this->state = 'failed';
             } elseif ($kind === 'testIgnored' && $this->state !== 'failed') {
@@ -70,15 +70,15 @@
             } elseif ($kind === 'testFinished') {
                 $this->ended++;
                 $this->good = $this->good && $this->state !== 'failed';
-                ($this->tell)('test', ['id' => $this->id($given), 'outcome' => $this->state]);
+                ($this->emit)('test', ['id' => $this->id($given), 'outcome' => $this->state]);
             }
         }
 
-        // Each test has to be told before the log is closed: a process that ends early closes it, too.
+        // Each test has to be reported before the log is closed: a process that ends early closes it, too.
         public function close(): void
         {
             if ($this->begun && $this->ended === $this->expected) {
-                ($this->tell)('end', ['status' => $this->good ? 0 : 1]);
+                ($this->emit)('end', ['status' => $this->good ? 0 : 1]);
             }
         }
 

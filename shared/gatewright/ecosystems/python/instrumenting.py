@@ -26,7 +26,7 @@ def reporter_sources() -> Mapping[str, bytes]:
 def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[str, bytes]) -> Instruments:
     """Return the instruments: ``roots`` are the tree's folders and names that precede installed packages; ``more`` adds
     files."""
-    told = {
+    fields = {
         "purpose": order.purpose,
         "pipe": order.pipe,
         "workspace": order.workspace,
@@ -35,7 +35,7 @@ def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[s
         "modules": sorted(roots.names),
         "lines": {path: list(lines) for path, lines in order.lines.items()},
     }
-    files = {**reporter_sources(), ORDER: json.dumps(told).encode(), **more}
+    files = {**reporter_sources(), ORDER: json.dumps(fields).encode(), **more}
     places = ["@FOLDER@", *(f"{order.workspace}/{root}".rstrip("/") for root in roots.folders)]
     variables = {TOKEN: order.token, "PYTHONPATH": ":".join(places)}
     # mypy, which some suites start, ignores PYTHONPATH. It finds the top by itself.

@@ -25,7 +25,7 @@ class Pytest:
 
     name = "pytest"
     languages = frozenset({"python"})
-    tells_files = True
+    reports_files = True
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

@@ -20,7 +20,7 @@ class Unittest:
 
     name = "unittest"
     languages = frozenset({"python"})
-    tells_files = True
+    reports_files = True
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

@@ -49,7 +49,7 @@ class RubyTests:
 
     name: str
     languages: frozenset[str] = frozenset({"ruby"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -73,7 +73,7 @@ class RubyTests:
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         del argv, tree
-        told = {
+        fields = {
             "purpose": order.purpose,
             "pipe": order.pipe,
             "only": order.only,
@@ -85,7 +85,7 @@ class RubyTests:
         variable = (
             {"RUBYLIB": "@FOLDER@/ruby"} if self.name == MINITEST else {"SPEC_OPTS": f"--require @FOLDER@/ruby/{names[1]}"}
         )
-        return Instruments({**files, "ruby/order.json": json.dumps(told).encode()}, {_TOKEN: order.token, **variable})
+        return Instruments({**files, "ruby/order.json": json.dumps(fields).encode()}, {_TOKEN: order.token, **variable})
 
     async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:
         """Return a file beside one of the suite, with its require lines; the reporter adds it to what is loaded."""

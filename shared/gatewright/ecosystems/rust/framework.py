@@ -40,7 +40,7 @@ class CargoTest:
     #: Whether each test gets a process of its own.
     is_nextest: bool = False
     languages: frozenset[str] = frozenset({"rust"})
-    tells_files: bool = False
+    reports_files: bool = False
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

@@ -1,8 +1,8 @@
 # The part of runner.sh for what cargo nextest starts: lists of tests, of which it is shown those that are to run, and single tests.
 # It ends the runner.
 
-# told KIND MORE: one record for each name of the standard input.
-told() {
+# emit_records KIND MORE: one record for each name of the standard input.
+emit_records() {
     awk -v token="$token" -v crate="$crate::" -v kind="$1" -v more="$2" '{
         name = $0
         gsub(/[\\"]/, "\\\\&", name)
@@ -11,7 +11,7 @@ told() {
     }' >>"$pipe"
 }
 
-tell '"begin","framework":"nextest","version":"'"$(printf %s "${NEXTEST_VERSION-}" | tr -cd '0-9a-z.-')"'"'
+emit '"begin","framework":"nextest","version":"'"$(printf %s "${NEXTEST_VERSION-}" | tr -cd '0-9a-z.-')"'"'
 status=0
 if [ "$NEXTEST_TEST_PHASE" = list ]; then
     "$program" "$@" >"$work/list"
@@ -28,8 +28,8 @@ if [ "$NEXTEST_TEST_PHASE" = list ]; then
         ' "$folder/only" "$work/list" >"$work/shown"
     fi
     case " $* " in
-        *" --ignored "*) sed -n 's/: test$//p' "$work/shown" | told test ',"outcome":"skipped"' ;;
-        *) told collected '' <"$work/names" ;;
+        *" --ignored "*) sed -n 's/: test$//p' "$work/shown" | emit_records test ',"outcome":"skipped"' ;;
+        *) emit_records collected '' <"$work/names" ;;
     esac
     cat "$work/shown"
 else
@@ -40,10 +40,10 @@ else
     "$program" "$@" --logfile "$work/log"
     status=$?
     touch "$work/log"
-    # libtest writes the outcome when the test is over; a process that went away before it has not told any.
+    # libtest writes the outcome when the test is over; a process that went away before it has none.
     if grep -q -x -F "ok $one" "$work/log"; then outcome=passed; else outcome=failed; fi
-    printf '%s\n' "$one" | told test ',"outcome":"'"$outcome"'"'
+    printf '%s\n' "$one" | emit_records test ',"outcome":"'"$outcome"'"'
 fi
-tell '"end","status":'"$status"
+emit '"end","status":'"$status"
 rm -rf "$work"
 exit "$status"

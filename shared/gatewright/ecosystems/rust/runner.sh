@@ -1,4 +1,4 @@
-# Cargo starts each test binary through this: it tells the binary's tests, runs them, and tells what became of each.
+# Cargo starts each test binary through this: it lists the binary's tests, runs them, and reports each outcome.
 # A process of its own, so that code under test that ends its process early cannot end this one.
 folder=${0%/*}
 . "$folder/order.sh"
@@ -11,7 +11,7 @@ work=$(mktemp -d) || exit 98
 
 name=${program##*/}
 name=${name%-*}
-# A library and a program of one package have the same name; cargo runs the library first, and nextest says which it is.
+# A library and a program of one package have the same name; cargo runs the library first, and nextest reports which it is.
 case ${NEXTEST_BINARY_ID-} in
     '')
         names=${TMPDIR:-/tmp}/.runs-$seed
@@ -34,14 +34,14 @@ file_of_binary() {
 crate=$(pwd -P)/$(file_of_binary "$name")
 crate=${crate#"$workspace"/}
 
-tell() {
+emit() {
     printf '{"token":"%s","kind":%s}\n' "$token" "$1" >>"$pipe"
 }
 
 # cargo nextest asks each binary for its tests, and then for those that are ignored; each test has a process of its own.
 case ${NEXTEST_TEST_PHASE-} in list | run) . "$folder/nextest.sh" ;; esac
 
-tell '"begin","framework":"libtest"'
+emit '"begin","framework":"libtest"'
 "$program" "$@" --list >"$work/list" 2>/dev/null </dev/null
 sed -n 's/: test$//p' "$work/list" >"$work/names"
 awk -v crate="$crate::" '
@@ -64,15 +64,15 @@ touch "$work/log"
 
 # A test that is listed, was to be run and has no outcome: its process went away before it.
 awk -v token="$token" -v crate="$crate::" -v names="$work/names" -v chosen="$work/chosen" '
-    function told(kind, name, more) {
+    function emit_record(kind, name, more) {
         gsub(/[\\"]/, "\\\\&", name)
         gsub(/[[:cntrl:]]/, "?", name)
         printf "{\"token\":\"%s\",\"kind\":\"%s\",\"id\":\"%s%s\"%s}\n", token, kind, crate, substr(name, 1, 1500), more
     }
-    function outcome(name, what) { told("test", name, ",\"outcome\":\"" what "\"") }
+    function outcome(name, what) { emit_record("test", name, ",\"outcome\":\"" what "\"") }
     BEGIN {
         words["ok"] = "passed"; words["failed"] = "failed"; words["ignored"] = "skipped"
-        while ((getline name < names) > 0) told("collected", name, "")
+        while ((getline name < names) > 0) emit_record("collected", name, "")
     }
     # ``ignored: why NAME``
     /^ignored: / { outcome($NF, "skipped"); ended[$NF]; next }
@@ -83,6 +83,6 @@ awk -v token="$token" -v crate="$crate::" -v names="$work/names" -v chosen="$wor
     }
     END { while ((getline name < chosen) > 0) if (!(name in ended)) outcome(name, "failed") }
 ' "$work/log" >>"$pipe"
-tell '"end","status":'"$status"
+emit '"end","status":'"$status"
 rm -rf "$work"
 exit "$status"

@@ -27,10 +27,10 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
     made: list[Decision] = []
     latest: dict[str, str] = {}
     for record in records:
-        said = _decision_words(e.event_of(record))
-        if said is None:
+        parts = _decision_words(e.event_of(record))
+        if parts is None:
             continue
-        title, decision, rationale, falsifier = said
+        title, decision, rationale, falsifier = parts
         payload = e.event_of(record)
         own, subject = f"{run.run_id}.d{record.seq}", _subject(payload)
         made.append(

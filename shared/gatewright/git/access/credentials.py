@@ -79,14 +79,14 @@ class ResolvedAccess:
         finally:
             os.close(descriptor)
 
-    def without_credentials(self, said: bytes) -> bytes:
+    def without_credentials(self, output: bytes) -> bytes:
         """Return the output of git or a server with all forms of the credentials removed."""
         for each in self.answers:
             pair = f"{each.username}:{each.password}".encode()
             secret = each.password.encode()
             for form in (base64.b64encode(pair), base64.b64encode(secret).rstrip(b"="), secret, quote(secret, "").encode()):
-                said = said.replace(form, _HIDDEN)
-        return said
+                output = output.replace(form, _HIDDEN)
+        return output
 
 
 #: For repositories without an entry: access without credentials.

@@ -54,8 +54,8 @@ class AttributeReader:
             git.execute("update-index", "-z", "--index-info", stdin=listed, index=index, environment=objects)
             asked = b"".join(path + b"\0" for path in paths)
             options = ("--cached", "-z", "--stdin", *_NAMES)
-            said = git.execute("check-attr", *options, stdin=asked, index=index, environment=objects, timeout=SECONDS)
-        return _parse(said)
+            output = git.execute("check-attr", *options, stdin=asked, index=index, environment=objects, timeout=SECONDS)
+        return _parse(output)
 
     def _repository(self, digits: int) -> GitCommand:
         git = GitCommand(self._beside)
@@ -90,8 +90,8 @@ def _files(tree: str, paths: Sequence[bytes], directories: Directories) -> list[
     return found
 
 
-def _parse(said: bytes) -> dict[bytes, Attributes]:
-    fields = said.split(b"\0")
+def _parse(output: bytes) -> dict[bytes, Attributes]:
+    fields = output.split(b"\0")
     if fields.pop() or len(fields) % 3:
         raise GitError("the output of git check-attr cannot be read")
     found: dict[bytes, dict[str, str]] = {}

@@ -109,12 +109,12 @@ def _merge_change(common: Path, target: str, head: str) -> bytes | None:
         borrow_objects(git.git_dir, common)
         words = ("merge-tree", "--write-tree", "--no-messages", "--name-only", "-z", target, head)
         try:
-            said = git.execute(*words, ok=(0, 1), limit=_CONFLICTS_LIMIT)
+            output = git.execute(*words, ok=(0, 1), limit=_CONFLICTS_LIMIT)
         except CommandFailedError as error:
             if error.status == _USAGE:
                 return None
             raise
-        tree, *files = said.decode("utf-8", "backslashreplace").split("\0")
+        tree, *files = output.decode("utf-8", "backslashreplace").split("\0")
         conflicts = [name for name in files if name]
         if conflicts:
             named = ", ".join(ascii(name) for name in conflicts[:_MOST_NAMED])

@@ -45,12 +45,12 @@ def damage(error: CommandFailedError, repository: str, objects: Path | None = No
 
     ``objects`` is the repository's object store on this host; a store that it borrows from may be missing.
     """
-    said = error.output
-    found = _OBJECT.search(said)
+    output = error.output
+    found = _OBJECT.search(output)
     what = f"the object {found.group()}" if found is not None else "an object"
     if is_partial(error):
         return GitError(f"{repository} is a partial clone and lacks {what}", code=PARTIAL)
-    return damage_error(repository, what, objects) if any(words in said for words in _DAMAGES) else None
+    return damage_error(repository, what, objects) if any(words in output for words in _DAMAGES) else None
 
 
 def damage_error(repository: str, what: str, objects: Path | None = None) -> GitError:

@@ -98,10 +98,10 @@ def _confirmed_pointer(pointer: Path) -> Path:
     if pointer.is_symlink():
         git_dir = Path(os.path.realpath(pointer))
     else:
-        said = _read(pointer)
-        if not said.startswith("gitdir: "):
+        content = _read(pointer)
+        if not content.startswith("gitdir: "):
             raise GitError(f"the repository cannot be read: {pointer} is no pointer to a git folder", code=_UNREADABLE)
-        git_dir = Path(os.path.realpath(pointer.parent / said.removeprefix("gitdir: ")))
+        git_dir = Path(os.path.realpath(pointer.parent / content.removeprefix("gitdir: ")))
     if _kind(git_dir / "gitdir") == stat.S_IFREG:
         back = Path(os.path.realpath(git_dir / _read(git_dir / "gitdir")))
     else:
@@ -120,10 +120,10 @@ def _configured_worktree(git_dir: Path) -> str:
     if _kind(config) != stat.S_IFREG:
         return ""
     try:
-        said = GitCommand(git_dir).execute("config", "--file", str(config), "--no-includes", "--get", "core.worktree")
+        output = GitCommand(git_dir).execute("config", "--file", str(config), "--no-includes", "--get", "core.worktree")
     except CommandFailedError:
         return ""
-    return said.decode("utf-8", "surrogateescape").removesuffix("\n")
+    return output.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 def _complete(git_dir: Path) -> LocalRepository:
@@ -159,8 +159,8 @@ def _may_name(config: Path, section: bytes) -> bool:
         os.close(handle)
         return True
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
-        said = file.read(_LONGEST_CONFIG).lower()
-    return len(said) == _LONGEST_CONFIG or section in said or b"include" in said
+        content = file.read(_LONGEST_CONFIG).lower()
+    return len(content) == _LONGEST_CONFIG or section in content or b"include" in content
 
 
 def _kind(path: Path) -> int:

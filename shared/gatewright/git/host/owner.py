@@ -45,8 +45,8 @@ def owner_fault(repository: LocalRepository) -> GitError | None:
         asked = (*words, program or "test", "-w", str(repository.common / folder))
         done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()[:200]
-            why = said or f"that account cannot reach or write {repository.common / folder}"
+            message = done.stderr.decode("utf-8", "replace").strip()[:200]
+            why = message or f"that account cannot reach or write {repository.common / folder}"
             return _not_own(repository, repository.common.stat().st_uid, why)
     return None
 

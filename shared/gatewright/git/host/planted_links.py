@@ -169,10 +169,10 @@ def _refs_opened_with(folders: Sequence[Path], refs: Sequence[str]) -> tuple[str
     found = list(refs)
     for name in found:
         for folder in folders:
-            said = _first_bytes(folder / name)
-            if not said.startswith(_SYMBOLIC):
+            content = _first_bytes(folder / name)
+            if not content.startswith(_SYMBOLIC):
                 continue
-            led = os.fsdecode(said.removeprefix(_SYMBOLIC).strip())
+            led = os.fsdecode(content.removeprefix(_SYMBOLIC).strip())
             if not led.startswith("refs/") or not {"", ".", ".."}.isdisjoint(led.split("/")) or len(found) > _MOST_LED:
                 return ()
             found.append(led)

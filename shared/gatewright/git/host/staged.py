@@ -59,5 +59,5 @@ def borrow_objects(bare: Path, common: Path) -> None:
 
 
 def _object_format(common: Path) -> str:
-    said = GitCommand(common).execute("rev-parse", "--show-object-format")
-    return said.decode("ascii", "replace").strip()
+    output = GitCommand(common).execute("rev-parse", "--show-object-format")
+    return output.decode("ascii", "replace").strip()

@@ -187,8 +187,8 @@ class UserCheckout:
         if _SHORT_ID.fullmatch(name):
             listed = self._ask("rev_parse", f"--disambiguate={name}").stdout.split()
             if len(listed) > 1:
-                said = f"{name} is the beginning of {len(listed)} object ids here: give more digits"
-                raise GitError(said, code="ref_ambiguous")
+                message = f"{name} is the beginning of {len(listed)} object ids here: give more digits"
+                raise GitError(message, code="ref_ambiguous")
         raise GitError(f"the repository has no branch, tag or commit {name!a}{self._near(name)}", code="ref_not_found")
 
     def commit_named(self, name: str) -> str:
@@ -280,8 +280,8 @@ class UserCheckout:
         try:
             finished = self._ask("rev_parse", *question, settings=settings, environment=environment)
         except CommandFailedError as error:
-            said = f"{self.start} is not a usable git repository: {error.output}"
-            raise GitError(said, code="not_a_repository") from error
+            message = f"{self.start} is not a usable git repository: {error.output}"
+            raise GitError(message, code="not_a_repository") from error
         return finished.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     def _ask(

@@ -19,9 +19,9 @@ def checked_out_at(git_dir: Path, ref: str) -> Path | None:
 
 def checked_out_branches(git_dir: Path) -> dict[str, Path]:
     """The work trees, the main one and linked ones, by the full name of the branch that is checked out there."""
-    said = GitCommand(git_dir).execute("worktree", "list", "--porcelain", "-z", limit=_LIMIT)
+    output = GitCommand(git_dir).execute("worktree", "list", "--porcelain", "-z", limit=_LIMIT)
     found: dict[str, Path] = {}
-    for block in said.decode("utf-8", "surrogateescape").split(_END + _END):
+    for block in output.decode("utf-8", "surrogateescape").split(_END + _END):
         lines = block.split(_END)
         branch = next((line.removeprefix("branch ") for line in lines if line.startswith("branch ")), None)
         if branch is not None and "bare" not in lines:

@@ -53,12 +53,12 @@ class KeptProcess:
         process = self._process
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise NoAnswerError("git has no pipes")
-        incoming, outgoing, said = process.stdout.fileno(), process.stdin.fileno(), process.stderr.fileno()
+        incoming, outgoing, errors = process.stdout.fileno(), process.stdin.fileno(), process.stderr.fileno()
         # Most requests fit into the pipe, and most answers arrive immediately.
         pending = pending[_write(outgoing, pending) :]
         with selectors.DefaultSelector() as selector:
             selector.register(incoming, selectors.EVENT_READ)
-            selector.register(said, selectors.EVENT_READ)
+            selector.register(errors, selectors.EVENT_READ)
             if pending:
                 selector.register(outgoing, selectors.EVENT_WRITE)
             while not answer.endswith(ending):

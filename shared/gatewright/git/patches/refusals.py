@@ -30,9 +30,9 @@ class Refusal(NamedTuple):
     missing: bool = False
 
 
-def explain(said: bytes, shown: str, patch: bytes, reading: Reading) -> Refusal:
+def explain(output: bytes, shown: str, patch: bytes, reading: Reading) -> Refusal:
     """Explain git's output for ``patch``; ``shown`` is that output on one line, for unknown causes."""
-    for line in said.split(b"\n"):
+    for line in output.split(b"\n"):
         found = _FAILED.fullmatch(line)
         if found is not None:
             return _mismatch(found[1], int(found[2]), patch, reading)

@@ -64,8 +64,8 @@ def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
     """Return the ending in an event of a stream, if any; an incomplete ending takes precedence."""
     match api:
         case "messages" if event.get("type") == "message_delta":
-            said = _object(event.get("delta")).get("stop_reason")
-            return None if said is None else _text(said)
+            reason = _object(event.get("delta")).get("stop_reason")
+            return None if reason is None else _text(reason)
         case "responses" if is_end(api, event):
             return ending_of(api, _object(event.get("response")))
         case "chat_completions" | "gemini":
@@ -116,10 +116,10 @@ def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
     choices = _dicts(value)
     for choice in choices:
         yield _text(choice.get(field))
-        said = _object(choice.get(content))
-        if said.get("refusal"):
+        message = _object(choice.get(content))
+        if message.get("refusal"):
             yield REFUSAL
-        if said.get("tool_calls") or said.get("function_call"):
+        if message.get("tool_calls") or message.get("function_call"):
             yield TOOL_CALL
     if len({choice.get("index") for choice in choices if isinstance(choice.get("index"), int)}) > 1:
         yield SEVERAL

@@ -46,20 +46,20 @@ _NO_WORDS = frozenset(
 
 def usage_of(api: Api, document: Mapping[str, Any]) -> TokenUsage | None:
     """Return the token usage in a reply, or in an event of a stream so far. None without one."""
-    said: Mapping[str, Any] | None
+    usage: Mapping[str, Any] | None
     match api:
         case "responses":
-            said = _object(_object(document, "response") or document, "usage")
-            return None if said is None else _of_openai(said, "input_tokens", "output_tokens")
+            usage = _object(_object(document, "response") or document, "usage")
+            return None if usage is None else _of_openai(usage, "input_tokens", "output_tokens")
         case "chat_completions":
-            said = _object(document, "usage")
-            return None if said is None else _of_openai(said, "prompt_tokens", "completion_tokens")
+            usage = _object(document, "usage")
+            return None if usage is None else _of_openai(usage, "prompt_tokens", "completion_tokens")
         case "messages":
-            said = _object(_object(document, "message") or document, "usage")
-            return None if said is None else _of_messages(said)
+            usage = _object(_object(document, "message") or document, "usage")
+            return None if usage is None else _of_messages(usage)
         case "gemini":
-            said = _object(document, "usageMetadata")
-            return None if said is None else _of_gemini(said)
+            usage = _object(document, "usageMetadata")
+            return None if usage is None else _of_gemini(usage)
 
 
 def greatest(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
@@ -135,26 +135,26 @@ def _all_strings(value: object) -> Iterator[str]:
             pending += [child for name, child in reversed(node.items()) if name not in _NO_WORDS]
 
 
-def _of_openai(said: Mapping[str, Any], read: str, written: str) -> TokenUsage:
-    details = _object(said, f"{read}_details") or {}
-    whole = _count(said, read)
-    return TokenUsage(whole, min(_count(details, "cached_tokens"), whole), 0, _count(said, written))
+def _of_openai(usage: Mapping[str, Any], read: str, written: str) -> TokenUsage:
+    details = _object(usage, f"{read}_details") or {}
+    whole = _count(usage, read)
+    return TokenUsage(whole, min(_count(details, "cached_tokens"), whole), 0, _count(usage, written))
 
 
-def _of_messages(said: Mapping[str, Any]) -> TokenUsage:
+def _of_messages(usage: Mapping[str, Any]) -> TokenUsage:
     """Return the usage; here cached tokens are counted separately from the other input."""
-    cached, stored = _count(said, "cache_read_input_tokens"), _count(said, "cache_creation_input_tokens")
-    return TokenUsage(_count(said, "input_tokens") + cached + stored, cached, stored, _count(said, "output_tokens"))
+    cached, stored = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
+    return TokenUsage(_count(usage, "input_tokens") + cached + stored, cached, stored, _count(usage, "output_tokens"))
 
 
-def _of_gemini(said: Mapping[str, Any]) -> TokenUsage:
-    whole = _count(said, "promptTokenCount") + _count(said, "toolUsePromptTokenCount")
-    written = _count(said, "candidatesTokenCount") + _count(said, "thoughtsTokenCount")
-    return TokenUsage(whole, min(_count(said, "cachedContentTokenCount"), whole), 0, written)
+def _of_gemini(usage: Mapping[str, Any]) -> TokenUsage:
+    whole = _count(usage, "promptTokenCount") + _count(usage, "toolUsePromptTokenCount")
+    written = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
+    return TokenUsage(whole, min(_count(usage, "cachedContentTokenCount"), whole), 0, written)
 
 
-def _count(said: Mapping[str, Any], name: str) -> int:
-    value = said.get(name)
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else 0
 
 

@@ -256,7 +256,7 @@ class ModelCall:
             incomplete=self._incomplete,
         )
         shared.records.add(record)
-        tell_call(record, self._endpoint, self._begun)
+        report_call(record, self._endpoint, self._begun)
 
     def _to_cassette(self, usage: TokenUsage) -> None:
         """Record the provider's reply, its absence, or the refusal; also for a replayed call."""
@@ -295,7 +295,7 @@ _OPERATIONS: Final = {"generate": "chat", "count": "count_tokens"}
 _FAILED: Final = 400
 
 
-def tell_call(record: CallRecord, endpoint: Endpoint, begun: int) -> None:
+def report_call(record: CallRecord, endpoint: Endpoint, begun: int) -> None:
     """Report a finished call that began at ``begun``, in nanoseconds since 1970, as a child of the open span."""
     outer = open_span()
     if outer is None:

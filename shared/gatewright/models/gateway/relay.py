@@ -45,7 +45,7 @@ class Relay:
         self._meter = meter
         self._limits = limits
         self.ending: str | None = None
-        self._told: TokenUsage | None = None
+        self._usage: TokenUsage | None = None
         self._ended = False
 
     async def pass_on(self) -> None:
@@ -86,8 +86,8 @@ class Relay:
         self._ended = self._ended or is_end(api, event)
         self.ending = later_ending(api, self.ending, ending_in(api, event))
         if self._meter is not None:
-            self._told = greatest(self._told, usage_of(api, event))
-            self._meter.count_streamed(0, written_bytes(api, event), self._told)
+            self._usage = greatest(self._usage, usage_of(api, event))
+            self._meter.count_streamed(0, written_bytes(api, event), self._usage)
 
     async def _one_piece(self) -> None:
         parts, size = [], 0

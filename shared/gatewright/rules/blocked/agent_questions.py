@@ -98,8 +98,8 @@ def leave_of(run: Run, asked: AskedApproval, now: datetime) -> AgentLeave:
     status: LeaveStatus = "withdrawn"
     if _in_hand(run, question) and not _taken_over(run, question):
         match asked.status:
-            case "approved" | "rejected" | "expired" as said:
-                status = said
+            case "approved" | "rejected" | "expired" as answer:
+                status = answer
             case "pending":
                 status = "expired" if is_over(request, now) else "pending"
     return AgentLeave(

@@ -65,7 +65,7 @@ def task_questions(run: Run, role: str) -> TaskQuestions | None:
         )
         for asked in run.approvals.values()
         if asked.request.blocked is not None
-        for each in asked.said
+        for each in asked.answers
     ]
     return TaskQuestions(answers=tuple(answers[-MOST_ANSWERS:]))
 
@@ -74,14 +74,14 @@ def operator_words(run: Run, role: str) -> tuple[OperatorWords, ...]:
     """Return the comments of the people who granted a round, for its makers: truncated, and only the newest."""
     if role != "worker":
         return ()
-    said = [
+    comments = [
         OperatorWords(person=each.person, words=each.words[:MOST_ANSWER_WORDS], grants=each.stands)
         for asked in run.approvals.values()
         if asked.request.stage == "round"
-        for each in asked.said
+        for each in asked.answers
         if each.words.strip()
     ]
-    return tuple(said[-MOST_ANSWERS:])
+    return tuple(comments[-MOST_ANSWERS:])
 
 
 def beside(run: Run) -> tuple[AskedApproval, ...]:

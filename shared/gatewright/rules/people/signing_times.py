@@ -24,14 +24,14 @@ def check_signing_time(text: str, since: str | None, now: datetime) -> datetime:
     Raises:
         DeniedError: it is outside, or has no zone (``signing_time_wrong``).
     """
-    said = read_time(text)
-    if said is None:
+    signed_at = read_time(text)
+    if signed_at is None:
         raise DeniedError(f"{text[:40]!a} is no time with a zone", code=WRONG)
-    if said > now + CLOCK_TOLERANCE:
+    if signed_at > now + CLOCK_TOLERANCE:
         raise DeniedError(f"{text} has not come yet: the clock of who signed is ahead", code=WRONG)
-    if since is not None and said < datetime.fromisoformat(since) - CLOCK_TOLERANCE:
+    if since is not None and signed_at < datetime.fromisoformat(since) - CLOCK_TOLERANCE:
         raise DeniedError(f"{text} is before {since}, when it was asked: the clock of who signed is behind", code=WRONG)
-    return said
+    return signed_at
 
 
 def check_fresh(text: str, now: datetime) -> None:

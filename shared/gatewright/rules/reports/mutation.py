@@ -32,13 +32,14 @@ def broken_by_mutants(ordered: Sequence[Ordered], bounds: MutationBounds) -> Ite
     A mutant is counted once for all commands, and is detected when one command detects it. Mutants with which no test could run
     are ignored. With a required share, possible but untried mutants prove nothing.
     """
-    told = [one for one in ordered if one.test.must_pass]
-    samples = [one.final.proof.mutation for one in told if one.final.proof is not None and one.final.proof.mutation is not None]
+    required = [one for one in ordered if one.test.must_pass]
+    proofs = (one.final.proof for one in required)
+    samples = [proof.mutation for proof in proofs if proof is not None and proof.mutation is not None]
     for sample in samples:  # 1
         if words := _contradiction(sample, bounds):
             yield Broken("report_contradicts", RULE, words)
             return
-    if bounds.must_kill is None or not all(passed(one.final) for one in told):  # 2
+    if bounds.must_kill is None or not all(passed(one.final) for one in required):  # 2
         return
     outcomes = _outcomes(sample for sample in samples if not sample.unproven)
     counted = {mutant: noticed for mutant, noticed in outcomes.items() if noticed is not None}
@@ -52,7 +53,7 @@ def broken_by_mutants(ordered: Sequence[Ordered], bounds: MutationBounds) -> Ite
     elif possible > len(outcomes) or any(sample.unproven for sample in samples):
         why = next((sample.unproven for sample in samples if sample.unproven), "the time was over")
         yield Broken(TOO_WEAK, RULE, f"no mutant has shown anything: {why}")
-    elif not samples and any(one.final.proof is not None and one.final.proof.framework for one in told):
+    elif not samples and any(one.final.proof is not None and one.final.proof.framework for one in required):
         yield Broken(TOO_WEAK, RULE, "the test runner has tried no mutants")
 
 

@@ -21,7 +21,7 @@ from gatewright.rules.reports.tests import Ordered, passed
 Testing = Literal["recorded", "proved"]
 
 #: Requirement on changed files that no test loads.
-Untested = Literal["said", "refused"]
+Untested = Literal["recorded", "refused"]
 
 UNPROVEN: Final = "tests_unproven"
 UNTESTED: Final = "untested_change"
@@ -105,8 +105,8 @@ def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
 
 def untested_changes(ordered: Sequence[Ordered]) -> tuple[str, ...]:
     """Return changed files that no test of any command loads, as far as reporters can detect."""
-    told = [one.final.proof.untouched for one in ordered if one.final.proof is not None and one.final.proof.counts is not None]
-    return tuple(path for path in told[0] if all(path in other for other in told)) if told else ()
+    lists = [one.final.proof.untouched for one in ordered if one.final.proof is not None and one.final.proof.counts is not None]
+    return tuple(path for path in lists[0] if all(path in other for other in lists)) if lists else ()
 
 
 def broken_by_untested(ordered: Sequence[Ordered], untested: Untested) -> Iterator[Broken]:

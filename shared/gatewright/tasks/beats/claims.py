@@ -17,7 +17,7 @@ from gatewright.clock import Clock, timestamp
 from gatewright.contracts import StatusClaim, codec
 from gatewright.contracts.activity import LONGEST_BEAT
 from gatewright.errors import GatewrightError
-from gatewright.tasks.activity import Event, TellLive
+from gatewright.tasks.activity import Event, ReportActivity
 from gatewright.tasks.protocol import TaskRef, carried_headers
 from gatewright.telemetry.logs import Logger
 
@@ -56,16 +56,16 @@ class TaskClaims:
         """A step of the work is done."""
         self._moved = self._clock.monotonic()
 
-    def heard(self, tell: TellLive) -> TellLive:
+    def heard(self, report: ReportActivity) -> ReportActivity:
         """Wrap the given function so that claims include the kind of the last report, never its text."""
 
-        def told(event: Event, text: str) -> None:
+        def report_and_count(event: Event, text: str) -> None:
             if event != "usage":  # reported even if the agent is idle
                 self._activity = event
                 self.count_step()
-            tell(event, text)
+            report(event, text)
 
-        return told
+        return report_and_count
 
     @contextlib.asynccontextmanager
     async def sent(self) -> AsyncIterator[None]:

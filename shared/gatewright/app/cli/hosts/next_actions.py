@@ -40,7 +40,7 @@ class NextActionTools:
 
     @refuse_known_errors
     async def next_actions(self, limit: Annotated[int, Field(ge=1, le=_MOST)] = 20) -> CallToolResult:
-        """What a person can do next about this publisher's runs, with the commands to type. Does none of it.
+        """List what a person can do next about this publisher's runs, with the commands to type. It does none of them.
 
         Open questions and silent runs first, of all open runs. Then the newest ``limit`` runs: failed ones,
         then landed ones.
@@ -111,9 +111,9 @@ class ApprovalTools:
         run_id: RunName | None = None,
         limit: Annotated[int, Field(ge=1, le=_MOST)] = 20,
     ) -> CallToolResult:
-        """What this publisher's runs wait for people for, and the command by which a person decides. Decides nothing.
+        """List the open requests for people of this publisher's runs, with the command to decide. It decides nothing.
 
-        Every run that has not ended is looked at. ``total`` counts the requests; ``waiting`` holds the first ``limit`` of them.
+        It covers every open run. ``total`` counts the requests; ``waiting`` holds the first ``limit`` of them.
         """
         async with self.access.runs() as source:
             if run_id is not None:

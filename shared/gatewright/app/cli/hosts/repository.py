@@ -51,7 +51,7 @@ class RepositoryTools:
         ref: Revision = "HEAD",
         limit: Annotated[int, Field(ge=1, le=MOST_PATHS)] = 200,
     ) -> CallToolResult:
-        """Committed files below a folder; of many only folders with how many files lie below each. Discloses paths."""
+        """List committed files below a folder; if there are many, folders with their number of files. Discloses paths."""
         commit, tree = await self._at(ref)
         below = _folder(folder)
         paths = [path for path in _shown_files(tree) if path.startswith(below)]
@@ -66,7 +66,7 @@ class RepositoryTools:
         first_line: Annotated[int, Field(ge=1)] = 1,
         lines: Annotated[int, Field(ge=1, le=2000)] = 400,
     ) -> CallToolResult:
-        """Lines of one committed text file, secrets taken out. Discloses its content."""
+        """Read lines of one committed text file, without secrets. Discloses its content."""
         commit, tree = await self._at(ref)
         text, redacted = await self._text(tree, _check_path(path))
         return answer({"commit": commit, "path": path, "redacted": redacted, **excerpt(text, first_line, lines)})
@@ -74,12 +74,12 @@ class RepositoryTools:
     @refuse_known_errors
     async def search_files(
         self,
-        text: Annotated[str, Field(min_length=1, max_length=200, description="Looked for as it is; no pattern.")],
+        text: Annotated[str, Field(min_length=1, max_length=200, description="Exact text to find; not a pattern.")],
         folder: RepositoryPath = "",
         ref: Revision = "HEAD",
         limit: Annotated[int, Field(ge=1, le=MOST_HITS)] = 50,
     ) -> CallToolResult:
-        """Lines of committed text files that contain a text, secrets taken out. Discloses these lines."""
+        """Find lines of committed text files that contain a text, without secrets. Discloses these lines."""
         commit, tree = await self._at(ref)
         below = _folder(folder)
         paths = sorted(path for path in _shown_files(tree) if path.startswith(below))

@@ -168,7 +168,7 @@ class FollowingTools:
     async def explain_policy(
         self, document: Annotated[dict[str, Any], Field(description="A run_request.v1 or task_contract.v1.")]
     ) -> CallToolResult:
-        """What the gates of this host's policies would decide about a request or contract, without a run. Begins nothing."""
+        """Show what the gates of this host's policies would decide about a request or contract. It starts no run."""
         data = json_of(document)
         contract = "task_id" in document and "request" not in document
         submitted = codec.decode(data, TaskContract) if contract else codec.decode(data, RunRequest)
@@ -188,7 +188,7 @@ class FollowingTools:
 
     @refuse_known_errors
     async def run_status(self, run_id: RunName, detail: Detail = "compact") -> CallToolResult:
-        """How a run stands: its result, refused gates, which process has which task since when, and what to do next.
+        """Show a run: its result, refused gates, the process of each task and since when, and what to do next.
 
         `full` has every task and gate.
         """
@@ -206,7 +206,7 @@ class FollowingTools:
 
     @refuse_known_errors
     async def list_runs(self, limit: Annotated[int, Field(ge=1, le=100)] = 20, before: RunName | None = None) -> CallToolResult:
-        """This publisher's newest runs, the newest first; `before` a run: older ones."""
+        """List this publisher's runs, newest first; with `before`, those older than that run."""
         async with self.access.runs() as source:
             page = await source.page(limit, before)
         return answer({"runs": [run_entry(view, page.claims) for view in page.views], "more": page.more})
@@ -215,7 +215,7 @@ class FollowingTools:
     async def merge_queues(
         self, branch: Annotated[str, Field(max_length=1000, description="Only queues of this branch.")] = ""
     ) -> CallToolResult:
-        """Merge queues with this publisher's runs: what is ahead of each, positions under test, and holds.
+        """List merge queues with this publisher's runs: what is ahead of each, positions under test, and holds.
 
         Runs of other publishers are counted and not named.
         """
@@ -226,7 +226,7 @@ class FollowingTools:
 
     @refuse_known_errors
     async def run_roles(self, run_id: RunName, model: ReadModelKind = "role_binding_read_model") -> CallToolResult:
-        """Whom the tasks of a run were given to, as a read model of its contracts; the contract alone orders and permits."""
+        """List the assignees of a run's tasks, as a read model of its contracts. Only the contract orders and permits."""
         async with self.access.runs() as source:
             return answer(await read_model(model, source, await find_run(source, run_id)))
 
@@ -234,11 +234,13 @@ class FollowingTools:
     async def read_log(
         self,
         run_id: RunName,
-        stream: Annotated[int, Field(ge=0, le=10_000, description="Which output, from 0; without it they are listed.")] = -1,
+        stream: Annotated[
+            int, Field(ge=0, le=10_000, description="Number of the output, from 0; without it all are listed.")
+        ] = -1,
         first_line: Annotated[int, Field(ge=1)] = 1,
         lines: Annotated[int, Field(ge=1, le=2000)] = 200,
     ) -> CallToolResult:
-        """What the commands of a run printed, secrets taken out before it was stored."""
+        """Read the output of a run's commands, without secrets."""
         async with self.access.runs() as source:
             view = await source.view(await find_run(source, run_id))
             streams = streams_of(view.run)
@@ -291,7 +293,7 @@ class EvidenceTools:
 
     @refuse_known_errors
     async def list_bundle(self, run_id: RunName) -> CallToolResult:
-        """The files of the bundle of an ended run, with their sizes in bytes."""
+        """List the files of the bundle of an ended run, with their sizes in bytes."""
         async with self._bundle(run_id) as bundle:
             files = await asyncio.to_thread(_files, bundle)
         listed = [{"path": path, "bytes": size} for path, size in files[:_MOST_FILES]]
@@ -305,7 +307,7 @@ class EvidenceTools:
         first_line: Annotated[int, Field(ge=1)] = 1,
         lines: Annotated[int, Field(ge=1, le=2000)] = 400,
     ) -> CallToolResult:
-        """Lines of one text file of a bundle: a report, the patch, events. Not verified: verify_run does that."""
+        """Read lines of one text file of a bundle: a report, the patch, events. It is not verified: use verify_run."""
         text = await self.bundle_text(run_id, path)
         return answer({"path": path, **excerpt(text, first_line, lines)})
 

@@ -1,5 +1,5 @@
-// Loads the lines of a file when it is opened, and the list of files that a filter lets through. Each address names the change
-// that the page shows: the server refuses it once the change was replaced. Without this script the links lead to pages.
+// Loads a file's lines when a person opens it, and the list of files that match a filter. Each address contains the id of the
+// shown change: the server refuses it when another change replaces that one. Without this script the links lead to pages.
 "use strict";
 (() => {
   const parser = new DOMParser();
@@ -8,7 +8,7 @@
     for (const [name, value] of Object.entries({ part: "1", ...more })) url.searchParams.set(name, value);
     return url;
   };
-  // The markup comes from the page's own server, which has escaped it; the content policy runs nothing in it.
+  // The page's own server escapes the markup, and the content policy runs no script in it.
   const load = async (url) => {
     const answer = await fetch(url, { credentials: "same-origin" });
     return [...parser.parseFromString(await answer.text(), "text/html").body.childNodes].map((each) => document.adoptNode(each));
@@ -18,7 +18,7 @@
     line.className = "why";
     line.setAttribute("role", "alert");
     link.href = address;
-    link.textContent = "The lines could not be loaded. Open the page of this file";
+    link.textContent = "This page cannot load the lines. Open the page of this file";
     line.append(link);
     return [line];
   };
@@ -34,7 +34,7 @@
     file.replaceChildren(file.querySelector("summary"), ...lines);
     file.removeAttribute("aria-busy");
   };
-  // The event of a fold that is opened does not bubble.
+  // `toggle` events do not bubble.
   document.addEventListener("toggle", (event) => {
     if (event.target.matches?.("details[data-part]") && event.target.open) show(event.target);
   }, true);
@@ -54,8 +54,8 @@
       const found = await load(part(field.dataset.files, { match: field.value }));
       if (number !== asked) return;
       document.getElementById("file-tree").replaceChildren(...found);
-      document.getElementById("files-status").textContent = document.getElementById("files-shown")?.textContent || "all files are listed";
-    } catch { /* the list stays as it was; the button asks for the page */ }
+      document.getElementById("files-status").textContent = document.getElementById("files-shown")?.textContent || "Showing all files";
+    } catch { /* the list does not change; the button loads the page */ }
   };
   document.addEventListener("input", (event) => {
     if (!event.target.matches("input[data-files]")) return;
@@ -67,13 +67,13 @@
     if (field) { event.preventDefault(); filter(field); }
   });
 
-  // A link to a line of a file that is not loaded yet, or to something that is folded.
+  // Opens the target of a link, and loads its file first if necessary.
   const reveal = async () => {
     const name = decodeURIComponent(location.hash.slice(1));
     if (!name) return;
     const number = (/^file-(\d+)/.exec(name) || [])[1], field = document.querySelector("input[data-files]");
     let file = number && document.getElementById(`file-${number}`);
-    if (number && !file && field) { // a filter hides it, or the list is too long for it
+    if (number && !file && field) { // the filter hides it, or the list is truncated
       field.value = "";
       await filter(field);
       file = document.getElementById(`file-${number}`);

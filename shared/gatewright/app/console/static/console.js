@@ -1,5 +1,5 @@
-// Keeps the page equal to the ledger, and the keyboard's short cuts. Texts are never made into markup here: markup comes from
-// the page's own server, which has escaped it, is parsed into an inert document, and the content policy runs nothing in it.
+// Updates the page from the ledger's events, and handles the keyboard shortcuts. It never turns text into markup: the page's own
+// server escapes all markup. The page parses it into an inert document, and the content policy runs no script in it.
 "use strict";
 (() => {
   const body = document.body;
@@ -12,11 +12,11 @@
     const line = byId("link-state");
     if (!line) return;
     line.dataset.connected = live ? "yes" : "no";
-    const words = live ? "live" : "not connected";
-    if (line.textContent !== words) line.textContent = words;
+    const text = live ? "live" : "not connected";
+    if (line.textContent !== text) line.textContent = text;
   };
 
-  // A console that was started anew knows no old sign-in. A sign-in in another tab is found by the next try.
+  // A restarted console does not know old sign-ins. The next attempt detects a sign-in in another tab.
   const signedOut = async () => {
     try {
       const answer = await fetch("/system", { credentials: "same-origin", redirect: "manual" });
@@ -63,7 +63,7 @@
     if (focused) made.querySelector("a.line").focus({ preventScroll: true });
   };
 
-  // What can be opened, by its id or else its place; what is kept as it is keeps its own.
+  // Expandable parts by their id, or else their position; parts with `data-keep` keep their own state.
   const folds = (root) => [...root.querySelectorAll("details")].filter((each) => !each.closest("[data-keep]")).map((each, place) => [each, each.id || place]);
 
   const refresh = async () => {
@@ -75,7 +75,7 @@
       const page = parser.parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById("live"), old = byId("live");
       if (answer.ok && fresh && old) {
-        // A form in which a person types stays as it is, with the focus.
+        // Forms keep their input and the focus.
         const focused = document.activeElement, held = [...old.querySelectorAll("[data-keep]")];
         const open = new Set(folds(old).filter(([each]) => each.open).map(([, name]) => name));
         old.replaceWith(document.adoptNode(fresh));
@@ -89,40 +89,40 @@
     if (again || failed) { again = false; setTimeout(refresh, failed ? 1000 : 100); }
   };
 
-  // What an agent says: text, never markup. A page that was drawn anew meanwhile has some of it.
-  const say = (word) => {
+  // An agent's report as text, never as markup. A page that was rendered again already has some reports.
+  const addReport = (report) => {
     const list = byId("agent-words");
-    if (!list || byId(`said-${word.number}`)) return;
-    // Of what an agent says and has used just now the newest alone is shown, and a whole message takes the place of its parts.
-    const moment = word.momentary ? word.event : "text";
-    for (const old of list.querySelectorAll("[data-now]")) if (old.dataset.now === `${word.task} ${moment}`) old.remove();
+    if (!list || byId(`activity-${report.number}`)) return;
+    // Only the newest momentary report of each kind is shown, and a complete message replaces its parts.
+    const moment = report.momentary ? report.event : "text";
+    for (const old of list.querySelectorAll("[data-now]")) if (old.dataset.now === `${report.task} ${moment}`) old.remove();
     const line = document.createElement("li");
-    line.id = `said-${word.number}`;
-    if (word.momentary) line.dataset.now = `${word.task} ${moment}`;
-    for (const [name, words] of [["code", word.task], ["b", word.event], ["span", word.text]]) {
+    line.id = `activity-${report.number}`;
+    if (report.momentary) line.dataset.now = `${report.task} ${moment}`;
+    for (const [name, text] of [["code", report.task], ["b", report.event], ["span", report.text]]) {
       const part = document.createElement(name);
-      part.textContent = words;
+      part.textContent = text;
       line.append(part, " ");
     }
     list.append(line);
     while (list.children.length > 200) list.firstElementChild.remove();
-    list.dataset.heard = word.number;
+    list.dataset.heard = report.number;
   };
 
   const update = (event) => {
-    const told = JSON.parse(event.data);
+    const changes = JSON.parse(event.data);
     at = event.lastEventId || at;
     const count = byId("needs-count");
-    if (count) count.textContent = told.needs;
-    for (const id of told.gone || []) { const old = byId(id); if (old && old.matches("li.run")) old.remove(); }
-    for (const row of told.rows || []) place(row);
-    if ((told.rows || []).length && byId("empty")) byId("empty").remove();
-    for (const [stage, number] of Object.entries(told.counts || {})) {
+    if (count) count.textContent = changes.needs;
+    for (const id of changes.gone || []) { const old = byId(id); if (old && old.matches("li.run")) old.remove(); }
+    for (const row of changes.rows || []) place(row);
+    if ((changes.rows || []).length && byId("empty")) byId("empty").remove();
+    for (const [stage, number] of Object.entries(changes.counts || {})) {
       const shown = document.querySelector(`[data-count="${stage}"]`);
       if (shown) shown.textContent = number;
     }
-    for (const word of told.said || []) say(word);
-    if (told.refresh) refresh();
+    for (const report of changes.activities || []) addReport(report);
+    if (changes.refresh) refresh();
     body.dataset.at = at;
   };
 
@@ -154,12 +154,12 @@
       const fresh = parser.parseFromString(await answer.text(), "text/html").getElementById("system"), old = byId("system");
       if (!answer.ok || !fresh || !old) return;
       fresh.open = old.open;
-      // The line that has the focus stays; what it says changes.
+      // The focused line stays, and only its text changes.
       const summary = old.querySelector("summary");
       summary.textContent = fresh.querySelector("summary").textContent;
       old.className = fresh.className;
       old.replaceChildren(summary, ...[...fresh.childNodes].filter((each) => each.nodeName !== "SUMMARY").map((each) => document.adoptNode(each)));
-    } catch { /* the sign in the corner says that nothing is reached */ }
+    } catch { /* the connection state shows the failure */ }
   };
   if (view === "board") { look(); setInterval(look, 15000); document.addEventListener("visibilitychange", look); }
 

@@ -1,5 +1,5 @@
-// A decision on this page: the request as it waits, a signature by the agent where the person sits, and on to the gatekeeper.
-// The page holds no key; the code of the agent lets this page ask it, and the agent asks the person each time.
+// Sends a decision: it loads the pending request, gets a signature from the person's signing agent, and sends both to the
+// gatekeeper. The page holds no key. The agent's code lets the page request a signature, and the agent asks the person each time.
 "use strict";
 (() => {
   const agent = document.body.dataset.agent;
@@ -14,10 +14,10 @@
   class Refusal extends Error {}
 
   const answered = async (answer) => {
-    let told = {};
-    try { told = await answer.json(); } catch { /* no document: the status says it */ }
-    if (answer.ok) return told;
-    throw new Refusal([told.reason, told.message || `the answer was ${answer.status}`, told.advice].filter(Boolean).join(": "));
+    let reply = {};
+    try { reply = await answer.json(); } catch { /* no document: the status is enough */ }
+    if (answer.ok) return reply;
+    throw new Refusal([reply.reason, reply.message || `the answer was ${answer.status}`, reply.advice].filter(Boolean).join(": "));
   };
   const askAgent = async (path, order) => {
     const headers = { Authorization: `Bearer ${code()}` };
@@ -33,33 +33,33 @@
     return answered(answer);
   };
 
-  const tell = (line, words, kind) => { if (line) { line.textContent = words; line.dataset.kind = kind; } };
+  const showMessage = (line, text, kind) => { if (line) { line.textContent = text; line.dataset.kind = kind; } };
 
-  // A name counts with its own button alone; one that was typed and then left goes nowhere.
+  // Only the delegate button uses the name; the other buttons ignore it.
   const handing = globalThis.gatewrightHanding = (form, verdict) => {
     if (verdict !== "delegate") return {};
     const name = (form.elements.delegate_to?.value || "").trim();
-    if (!name) throw new Refusal("name the person to whom it is handed on");
+    if (!name) throw new Refusal("no delegate is named: name the person who decides in your place");
     return { delegate_to: name };
   };
 
   const decide = async (form, verdict) => {
     const line = form.querySelector(".answer"), passkey = globalThis.gatewrightPasskey;
     if (passkey?.kept()) {
-      try { return await passkey.decide(form, verdict, answered, (words) => tell(line, words, "waiting")); }
+      try { return await passkey.decide(form, verdict, answered, (text) => showMessage(line, text, "waiting")); }
       catch (error) { throw error instanceof DOMException ? new Refusal(passkey.why(error)) : error; }
     }
     if (!code()) {
       byId("pairing").open = true;
       byId("pair").elements.code.focus();
-      throw new Refusal("give the code of your signing agent first, above, or make a passkey");
+      throw new Refusal("no signing agent or passkey is connected: give the code of your signing agent above, or create a passkey");
     }
     const waiting = await fetch(`/requests/${encodeURIComponent(form.dataset.request)}?sha256=${form.dataset.sha256}`, { cache: "no-store" });
     if (!waiting.ok) await answered(waiting);
-    const said = (name) => form.elements[name]?.value || "";
-    tell(line, "look at the terminal of your signing agent: it shows what is signed, and asks", "waiting");
-    const signed = await askAgent("/sign", { request: await waiting.text(), verdict, comment: said("comment"), phrase: said("phrase"), ...handing(form, verdict) });
-    tell(line, "signed; the gatekeeper looks at it", "waiting");
+    const entered = (name) => form.elements[name]?.value || "";
+    showMessage(line, "your signing agent shows the decision in its terminal: confirm it there", "waiting");
+    const signed = await askAgent("/sign", { request: await waiting.text(), verdict, comment: entered("comment"), phrase: entered("phrase"), ...handing(form, verdict) });
+    showMessage(line, "signed; the gatekeeper checks the decision", "waiting");
     const headers = { "Content-Type": "application/json", "X-Gatewright-Mark": form.dataset.mark };
     return answered(await fetch("/decisions", { method: "POST", headers, body: JSON.stringify(signed), credentials: "same-origin" }));
   };
@@ -72,8 +72,8 @@
       form.reset();
       try {
         const found = await askAgent("/agent");
-        tell(byId("paired"), `decisions are signed for ${found.person}, with ${found.key}`, "good");
-      } catch (error) { tell(byId("paired"), error.message, "bad"); }
+        showMessage(byId("paired"), `the agent signs your decisions as ${found.person}, with ${found.key}`, "good");
+      } catch (error) { showMessage(byId("paired"), error.message, "bad"); }
       return;
     }
     if (!form.matches("form.decide")) return;
@@ -84,19 +84,19 @@
     for (const each of buttons) each.disabled = true;
     try {
       const found = await decide(form, event.submitter?.value);
-      tell(line, `${found.verdict}: recorded`, "good");
-      tell(byId("said"), `${found.request_id}: ${found.verdict}, recorded; the run stands in ${found.state}`, "good");
-      if (found.verdict === "delegate") { // it waits on, for another person, who may sit here too
+      showMessage(line, `${found.verdict}: recorded`, "good");
+      showMessage(byId("answer"), `${found.request_id}: ${found.verdict}, recorded; the run is in state ${found.state}`, "good");
+      if (found.verdict === "delegate") { // the request stays pending, and the other person may use this browser too
         for (const each of buttons) each.disabled = false;
         delete form.dataset.busy;
       }
     } catch (error) {
-      tell(line, error instanceof Refusal ? error.message : "the console cannot be reached", "bad");
+      showMessage(line, error instanceof Refusal ? error.message : "this page cannot reach the console: check that it runs", "bad");
       for (const each of buttons) each.disabled = false;
       delete form.dataset.busy;
     }
   });
-  // Enter in a field would press the first button, which is yes.
+  // Enter in a field would press the first button, which approves.
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.target.matches("form.decide input")) event.preventDefault();
   });

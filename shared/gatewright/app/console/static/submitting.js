@@ -1,5 +1,5 @@
-// Asks what the gates would say of the form as it is, a moment after the last change. The answer is markup of this server, which
-// has escaped every text in it; it is parsed into an inert document.
+// Requests the gates' verdict on the form, half a second after the last change. The answer is markup of this server, which
+// escapes every text in it. The page parses it into an inert document.
 "use strict";
 (() => {
   const form = document.getElementById("order");
@@ -20,16 +20,16 @@
       const part = parser.parseFromString(await answer.text(), "text/html").getElementById("check");
       if (part) document.getElementById("check").replaceWith(document.adoptNode(part));
       failed = !part && (answer.status === 429 || answer.status >= 500);
-    } catch { /* the sign in the corner says that nothing is reached */ }
+    } catch { /* the connection state shows the failure */ }
     asking = false;
     failures = failed ? failures + 1 : 0;
     if (again) { again = false; check(); }
-    // The server was busy, or out of reach: what is in the form still waits for its answer.
+    // The server was busy or unreachable: the form is still unchecked.
     else if (failed) { clearTimeout(timer); timer = setTimeout(check, Math.min(500 * 2 ** failures, LONGEST_WAIT)); }
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(check, 500); };
 
-  // The branches of a repository that there are runs of; of another one none are offered, and any can be typed.
+  // The branches of a repository with runs. Other repositories have no suggestions, and the field accepts any branch.
   let listed = "";
   const branches = async () => {
     const repository = form.elements.repository.value.trim();
@@ -39,7 +39,7 @@
       const answer = await fetch(`/submit/branches?${new URLSearchParams({ repository })}`, { credentials: "same-origin" });
       const part = parser.parseFromString(await answer.text(), "text/html").getElementById("branches");
       if (answer.ok && part && listed === repository) document.getElementById("branches").replaceWith(document.adoptNode(part));
-    } catch { /* any can be typed */ }
+    } catch { /* the field accepts any branch */ }
   };
   form.elements.repository.addEventListener("change", branches);
   form.addEventListener("input", () => { chosen(); soon(); });

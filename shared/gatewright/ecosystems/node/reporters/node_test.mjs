@@ -1,5 +1,5 @@
 // A reporter of node:test. It runs in the process of `node --test`; each test file runs in a process of its own.
-import { begin, tellTest, through } from './tell.cjs';
+import { begin, emitTest, through } from './emit.cjs';
 
 function outcomeOf(event) {
   const { skip, todo } = event.data;
@@ -7,12 +7,12 @@ function outcomeOf(event) {
   return event.type === 'test:pass' ? 'passed' : 'failed';
 }
 
-// A suite is no test: it is told only when it failed by itself.
+// A suite is not a test: it is reported only when it fails itself.
 function isTold(event) {
   return event.data.details?.type !== 'suite' || event.type === 'test:fail';
 }
 
-// Tests that were begun and whose end nothing told, by file: their process went away too early.
+// Tests without a reported end, by file: their process ended too early.
 class Open {
   #names = new Map();
 
@@ -48,10 +48,10 @@ export default async function* report(events) {
       path[nesting] = name;
     } else if (event.type === 'test:pass' || event.type === 'test:fail') {
       open.take(event.data);
-      if (isTold(event)) tellTest(file ?? '', name === file ? [] : [...path.slice(0, nesting), name], outcomeOf(event));
+      if (isTold(event)) emitTest(file ?? '', name === file ? [] : [...path.slice(0, nesting), name], outcomeOf(event));
     }
   }
-  for (const [file, name] of open.left()) tellTest(file, [name, '(begun, never ended)'], 'failed');
+  for (const [file, name] of open.left()) emitTest(file, [name, '(begun, never ended)'], 'failed');
   through();
   yield '';
 }

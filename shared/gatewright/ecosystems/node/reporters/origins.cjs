@@ -1,10 +1,10 @@
 'use strict';
-// Tells when a file of the workspace asks for the project by its name, and gets a copy that is installed: the copy would be
+// Reports when a file of the workspace imports the project by name and gets an installed copy: the copy would be
 // tested. Of modules that are required; what is imported, and what jest and vitest resolve by themselves, is not seen.
 const Module = require('node:module');
-const { order, tell } = require('./tell.cjs');
+const { order, emit } = require('./emit.cjs');
 
-const told = new Set();
+const reported = new Set();
 const resolve = Module._resolveFilename;
 
 function isOwnFile(file) {
@@ -14,9 +14,9 @@ function isOwnFile(file) {
 Module._resolveFilename = function (request, parent, ...rest) {
   const found = resolve.call(this, request, parent, ...rest);
   const name = order.own.find((each) => request === each || request.startsWith(`${each}/`));
-  if (name !== undefined && !told.has(name) && isOwnFile(parent?.filename) && !isOwnFile(found)) {
-    told.add(name);
-    tell({ kind: 'origin', name, path: found });
+  if (name !== undefined && !reported.has(name) && isOwnFile(parent?.filename) && !isOwnFile(found)) {
+    reported.add(name);
+    emit({ kind: 'origin', name, path: found });
   }
   return found;
 };

@@ -1,12 +1,12 @@
 'use strict';
 // Draws the part of a large suite that the control loads: the planted file and ten others. Each file is loaded in a context of its
-// own, so that it tells little about the next; what brings the others down brings down those that are drawn.
+// own, so that it predicts little about the next; what brings the others down brings down those that are drawn.
 //
 // Any file may be drawn. One that took longer to load on the baseline than half of them is drawn less often by as much, down to a
 // twentieth: a single file that has its types checked can take longer than all others together.
 const path = require('node:path');
 const { randomInt } = require('node:crypto');
-const { order } = require('./tell.cjs');
+const { order } = require('./emit.cjs');
 
 const ALL = 20;
 const DRAWN = 10;
@@ -22,7 +22,7 @@ function slowness(files) {
   return known.map((took = usual) => Math.min(Math.max(took / usual, 1), SELDOMEST));
 }
 
-// `place` tells the path of one of the files.
+// `place` returns the path of one of the files.
 module.exports = function partOf(files, place) {
   if (files.length <= ALL) return files;
   const planted = new Set(order.only.map((id) => path.join(order.workspace, id.split('::', 1)[0])));

@@ -1,6 +1,6 @@
 // A reporter of vitest. It runs in vitest's first process; tests run in workers.
 import partOf from './part_of_suite.cjs';
-import { begin, order, tellTest, tellTook, through } from './tell.cjs';
+import { begin, order, emitTest, emitTook, through } from './emit.cjs';
 
 function* testsIn(task, titles) {
   for (const each of task.tasks ?? []) {
@@ -14,18 +14,18 @@ function outcomeOf({ mode, result }) {
   return result?.state === 'pass' ? 'passed' : 'failed';
 }
 
-function tellFiles(files, errors) {
+function emitFiles(files, errors) {
   for (const file of files) {
     let count = 0;
     for (const [titles, test] of testsIn(file, [])) {
-      tellTest(file.filepath, titles, outcomeOf(test));
+      emitTest(file.filepath, titles, outcomeOf(test));
       count += 1;
     }
-    if (count === 0 && file.result?.state === 'fail') tellTest(file.filepath, [], 'failed');
+    if (count === 0 && file.result?.state === 'fail') emitTest(file.filepath, [], 'failed');
     const { collectDuration, setupDuration = 0, environmentLoad = 0, prepareDuration = 0 } = file;
-    tellTook(file.filepath, collectDuration + setupDuration + environmentLoad + prepareDuration);
+    emitTook(file.filepath, collectDuration + setupDuration + environmentLoad + prepareDuration);
   }
-  for (const [number] of (errors ?? []).entries()) tellTest('', ['(error outside of the tests)', `${number}`], 'failed');
+  for (const [number] of (errors ?? []).entries()) emitTest('', ['(error outside of the tests)', `${number}`], 'failed');
   through();
 }
 
@@ -46,7 +46,7 @@ function leavePart(vitest) {
   };
 }
 
-export default class Told {
+export default class EmittingReporter {
   onInit(vitest) {
     begin('vitest', vitest.version ?? '');
     if (order.purpose === 'control') leavePart(vitest);
@@ -54,12 +54,12 @@ export default class Told {
 
   // Before version 3 and 4.
   onFinished(files, errors) {
-    if (!this.told) tellFiles(files ?? [], errors);
-    this.told = true;
+    if (!this.reported) emitFiles(files ?? [], errors);
+    this.reported = true;
   }
 
   onTestRunEnd(modules, errors) {
-    if (!this.told) tellFiles(modules.map((module) => module.task), errors);
-    this.told = true;
+    if (!this.reported) emitFiles(modules.map((module) => module.task), errors);
+    this.reported = true;
   }
 }

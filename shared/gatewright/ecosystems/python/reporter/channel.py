@@ -23,7 +23,7 @@ _LONGEST = 4096
 _FITS = 500
 
 if TYPE_CHECKING:  # 3.8 has no such type when it runs
-    Tell = Callable[..., None]
+    Emit = Callable[..., None]
 
 
 class ReceivedOrder:
@@ -32,15 +32,15 @@ class ReceivedOrder:
     def __init__(self) -> None:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - cheaper to start
         with open(os.path.join(folder, ORDER), encoding="utf-8") as file:  # noqa: PTH118, PTH123
-            told = json.load(file)
+            loaded = json.load(file)
         self.folder = folder
-        self.purpose: str = told["purpose"]
-        self.pipe: str = told["pipe"]
-        self.workspace: str = told["workspace"]
-        self.only: dict[str, None] = dict.fromkeys(told["only"])
-        self.planted: list[str] = told["planted"]
-        self.modules: list[str] = told["modules"]
-        self.lines: dict[str, list[int]] = told["lines"]
+        self.purpose: str = loaded["purpose"]
+        self.pipe: str = loaded["pipe"]
+        self.workspace: str = loaded["workspace"]
+        self.only: dict[str, None] = dict.fromkeys(loaded["only"])
+        self.planted: list[str] = loaded["planted"]
+        self.modules: list[str] = loaded["modules"]
+        self.lines: dict[str, list[int]] = loaded["lines"]
 
     def here(self, path: str) -> str | None:
         """``path`` relative to the workspace; None for one that is not in it."""
@@ -60,12 +60,12 @@ def take_token() -> str:
     return token
 
 
-def open_channel(pipe: str, token: str) -> Tell:
+def open_channel(pipe: str, token: str) -> Emit:
     """Return a function that writes one record, in this process only, not in forked ones."""
     opened, write, close, current = os.open, os.write, os.close, os.getpid
     flags, owner, dumps = os.O_WRONLY | os.O_CLOEXEC, os.getpid(), json.dumps
 
-    def tell(kind: str, **fields: Any) -> None:
+    def emit(kind: str, **fields: Any) -> None:
         if current() != owner:
             return
         record = {"token": token, "kind": kind, **fields}
@@ -80,7 +80,7 @@ def open_channel(pipe: str, token: str) -> Tell:
             finally:
                 close(file)
 
-    return tell
+    return emit
 
 
 def _shortened(value: Any) -> Any:

@@ -135,16 +135,16 @@ class _Worker(_Selecting):
 class _Reporter(_Selecting):
     """In the started process: reports everything."""
 
-    def __init__(self, config: Any, tell: channel.Tell) -> None:
+    def __init__(self, config: Any, emit: channel.Emit) -> None:
         super().__init__(config)
-        self._tell = tell
+        self._emit = emit
         self._states: dict[str, str] = {}
         self._loaded: set[str] = set()
         self._origins: dict[str, str] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        self._tell("begin", framework="pytest", version=pytest.__version__)
+        self._emit("begin", framework="pytest", version=pytest.__version__)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self) -> None:
@@ -163,7 +163,7 @@ class _Reporter(_Selecting):
     def _collected(self, ids: list[str]) -> None:
         if _order.purpose != "control":
             for each in ids:
-                self._tell("collected", id=each)
+                self._emit("collected", id=each)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -181,7 +181,7 @@ class _Reporter(_Selecting):
     def _ended(self, nodeid: str) -> None:
         outcome = self._states.pop(nodeid, None)
         if outcome is not None:
-            self._tell("test", id=self.ids.of(nodeid), outcome=outcome)
+            self._emit("test", id=self.ids.of(nodeid), outcome=outcome)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -197,14 +197,14 @@ class _Reporter(_Selecting):
         for nodeid in list(self._states):  # of a worker that died
             self._ended(nodeid)
         for each, path, line in sorted({tuple(touch) for touch in self.touched}):
-            self._tell("touched", id=each, path=path, line=line)
+            self._emit("touched", id=each, path=path, line=line)
         for path in sorted(self._loaded.union(channel.loaded_files(_order, _seen))):
-            self._tell("loaded", path=path)
+            self._emit("loaded", path=path)
         for name, place in {**self._origins, **channel.strange_origins(_order)}.items():
-            self._tell("origin", name=name, path=place)
+            self._emit("origin", name=name, path=place)
         for what, place in sorted(self.watch.end().items()):
-            self._tell("patched", name=what, path=place)
-        self._tell("end", status=int(session.exitstatus))
+            self._emit("patched", name=what, path=place)
+        self._emit("end", status=int(session.exitstatus))
 
 
 _kept = originals.Originals(

@@ -72,7 +72,7 @@ def _change(module: Any, reporter: _Reporter) -> None:
     runner = module.TextTestRunner
     run, make_result = runner.run, runner._makeResult  # noqa: SLF001 - the one place where every result comes from
 
-    def told_run(self: Any, test: Any) -> Any:
+    def run_and_report(self: Any, test: Any) -> Any:
         if reporter.running:  # a runner that is itself under test
             return run(self, test)
         chosen = reporter.begin(test)
@@ -83,23 +83,23 @@ def _change(module: Any, reporter: _Reporter) -> None:
             reporter.end(result)
         return result
 
-    def told_result(self: Any) -> Any:
+    def make_watched_result(self: Any) -> Any:
         result = make_result(self)
         reporter.listen(result)
         return result
 
-    runner.run, runner._makeResult = told_run, told_result  # noqa: SLF001
+    runner.run, runner._makeResult = run_and_report, make_watched_result  # noqa: SLF001
     reporter.note()
 
 
 class _Reporter:
-    def __init__(self, order: channel.ReceivedOrder, seen: set[str], tracer: tracing.Tracer, tell: channel.Tell) -> None:
+    def __init__(self, order: channel.ReceivedOrder, seen: set[str], tracer: tracing.Tracer, emit: channel.Emit) -> None:
         self._order = order
         self._seen = seen
-        self._tell = tell
+        self._emit = emit
         self._tests: dict[str, str] = {}
         self._states: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._reported_ids: set[str] = set()
         self._heard = False
         self.running = False
         self._tracer = tracer
@@ -114,14 +114,14 @@ class _Reporter:
     def begin(self, test: Any) -> Any:
         """Return the tests to run of the suite ``test``."""
         order, self.running, self._heard = self._order, True, False
-        self._tell("begin", framework="unittest", version=".".join(map(str, sys.version_info[:3])))
+        self._emit("begin", framework="unittest", version=".".join(map(str, sys.version_info[:3])))
         tests = list(_flat(test))
         if order.purpose == "control":
             known = {_id(order, each) for each in tests}
             tests += [each for each in _planted(order) if _id(order, each) not in known]
         else:
             for each in tests:
-                self._tell("collected", id=_id(order, each))
+                self._emit("collected", id=_id(order, each))
         self._tests = {_id(order, each): _owner(each) for each in tests}
         if order.purpose == "all":
             return test
@@ -178,7 +178,7 @@ class _Reporter:
             return
         self._states.pop(name)
         for each, its_owner in self._tests.items():
-            if (its_owner + ".").startswith(owner + ".") and each not in self._told:
+            if (its_owner + ".").startswith(owner + ".") and each not in self._reported_ids:
                 self._states[each] = outcome
                 self._ended(each)
 
@@ -189,28 +189,28 @@ class _Reporter:
 
     def _touched(self, name: str) -> None:
         for path, line in self._tracer.take():
-            self._tell("touched", id=name, path=path, line=line)
+            self._emit("touched", id=name, path=path, line=line)
 
     def _ended(self, name: str) -> None:
         outcome = self._states.pop(name, None)
         if outcome is not None:
-            self._told.add(name)
-            self._tell("test", id=name, outcome=outcome)
+            self._reported_ids.add(name)
+            self._emit("test", id=name, outcome=outcome)
 
     def end(self, result: Any) -> None:
         """Report everything; ``result`` is None if the runner itself failed."""
         for name in list(self._states):
             self._ended(name)
         for path in channel.loaded_files(self._order, self._seen):
-            self._tell("loaded", path=path)
+            self._emit("loaded", path=path)
         for name, place in channel.strange_origins(self._order).items():
-            self._tell("origin", name=name, path=place)
+            self._emit("origin", name=name, path=place)
         if self._kept is not None:
             self._patched.update(self._kept.changed())
         for what, place in sorted(self._patched.items()):
-            self._tell("patched", name=what, path=place)
+            self._emit("patched", name=what, path=place)
         self.running = False
-        self._tell("end", status=0 if result is not None and result.wasSuccessful() else 1)
+        self._emit("end", status=0 if result is not None and result.wasSuccessful() else 1)
 
 
 def _flat(test: Any) -> Iterator[Any]:

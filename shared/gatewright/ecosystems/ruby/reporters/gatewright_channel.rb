@@ -20,7 +20,7 @@ module GatewrightChannel
         cut = fields.transform_values { |value| value.is_a?(String) ? value[0, 400] : value }
         line = JSON.generate({ token: token, kind: kind, **cut }) + "\n"
       end
-      # What cannot be told is missed by the one who listens, who then believes nothing.
+      # The reader notices a missing record, and then accepts nothing.
       begin
         File.open(pipe, File::WRONLY) { |file| file.syswrite(line) }
       rescue SystemCallError

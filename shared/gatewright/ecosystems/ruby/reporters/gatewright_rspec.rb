@@ -3,7 +3,7 @@ require_relative "gatewright_channel"
 require "rspec/core"
 
 module GatewrightRSpec
-  TELL = GatewrightChannel.take
+  EMIT = GatewrightChannel.take
 
   # Called by their descriptions: places change when others come before them.
   class Ids
@@ -32,24 +32,24 @@ module GatewrightRSpec
     attr_reader :good
 
     def example_passed(note)
-      tell(note, "passed")
+      emit(note, "passed")
     end
 
     def example_pending(note)
-      tell(note, "skipped")
+      emit(note, "skipped")
     end
 
     def example_failed(note)
-      tell(note, "failed")
+      emit(note, "failed")
     end
 
     def message(_note); end
 
     private
 
-    def tell(note, outcome)
+    def emit(note, outcome)
       @good = false if outcome == "failed"
-      TELL.call("test", id: @ids.of(note.example), outcome: outcome)
+      EMIT.call("test", id: @ids.of(note.example), outcome: outcome)
     end
   end
 
@@ -65,10 +65,10 @@ module GatewrightRSpec
       ids = Ids.new
       listener = Listener.new(ids)
       register_listener(listener, :example_passed, :example_failed, :example_pending)
-      TELL.call("begin", framework: "rspec", version: RSpec::Core::Version::STRING)
+      EMIT.call("begin", framework: "rspec", version: RSpec::Core::Version::STRING)
       groups = RSpec.world.all_example_groups
       found = groups.to_h { |group| [group, RSpec.world.filtered_examples[group]] }
-      found.each_value { |each| each.each { |one| TELL.call("collected", id: ids.of(one)) } } if GatewrightChannel.purpose != "control"
+      found.each_value { |each| each.each { |one| EMIT.call("collected", id: ids.of(one)) } } if GatewrightChannel.purpose != "control"
       unless GatewrightChannel.purpose == "all"
         found.each do |group, each|
           RSpec.world.filtered_examples[group] = each.select { |one| GatewrightChannel.only.include?(ids.of(one)) }
@@ -77,12 +77,12 @@ module GatewrightRSpec
       end
       passed = super
       outside = RSpec.world.non_example_failure || RSpec.world.reporter.nil?
-      TELL.call("end", status: listener.good && passed != false && !outside ? 0 : 1)
+      EMIT.call("end", status: listener.good && passed != false && !outside ? 0 : 1)
       passed
     end
   end
 
-  if TELL
+  if EMIT
     RSpec::Core::Configuration.prepend(Files)
     RSpec::Core::Reporter.prepend(Report)
   end

@@ -86,7 +86,7 @@ def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Ite
         yield moment.contradiction(RESULT, path, verdict, "no command could be run, but the gate judged results")
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
-        untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "said"
+        untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "recorded"
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += [*proofs.broken_by_left_out(ordered, changed, testing), *proofs.broken_by_untested(ordered, untested)]
         broken += broken_by_facts(tests, ordered, replayed.known_changes(run.candidate))

@@ -3,8 +3,8 @@ require_relative "../gatewright_channel"
 
 module Minitest
   def self.plugin_gatewright_init(options)
-    tell = GatewrightChannel.take
-    return if tell.nil?
+    emit = GatewrightChannel.take
+    return if emit.nil?
 
     GatewrightChannel.planted.each { |path| require path } if GatewrightChannel.purpose == "control"
     chosen = options[:filter] || options[:exclude] || options[:include] || options[:skip]
@@ -12,7 +12,7 @@ module Minitest
       only = GatewrightFilter.new(GatewrightChannel.only)
       options[:filter] = options[:include] = only
     end
-    reporter << GatewrightReporter.new(tell, !chosen)
+    reporter << GatewrightReporter.new(emit, !chosen)
   end
 
   # The names of tests as ids have them, behind the file.
@@ -27,18 +27,18 @@ module Minitest
   end
 
   class GatewrightReporter
-    def initialize(tell, whole)
-      @tell = tell
+    def initialize(emit, whole)
+      @emit = emit
       @whole = whole
       @good = true
     end
 
     def start
-      @tell.call("begin", framework: "minitest", version: Minitest::VERSION)
+      @emit.call("begin", framework: "minitest", version: Minitest::VERSION)
       return unless @whole && GatewrightChannel.purpose != "control"
 
       Minitest::Runnable.runnables.each do |holder|
-        holder.runnable_methods.each { |name| @tell.call("collected", id: id(holder, name)) }
+        holder.runnable_methods.each { |name| @emit.call("collected", id: id(holder, name)) }
       end
     end
 
@@ -50,12 +50,12 @@ module Minitest
       outcome = if result.skipped? then "skipped" elsif result.passed? then "passed" else "failed" end
       @good = false if outcome == "failed"
       found = "#{place && GatewrightChannel.here(place) || "test"}::#{name}"
-      @tell.call("collected", id: found) unless @whole
-      @tell.call("test", id: found, outcome: outcome)
+      @emit.call("collected", id: found) unless @whole
+      @emit.call("test", id: found, outcome: outcome)
     end
 
     def report
-      @tell.call("end", status: @good ? 0 : 1)
+      @emit.call("end", status: @good ? 0 : 1)
     end
 
     def passed?

@@ -20,7 +20,7 @@ from gatewright.services.worker.agents.port import (
     AgentUsage,
     Answered,
     Asked,
-    Tell,
+    EmitEvent,
 )
 
 #: Events of one conversation, beside questions and their answers, which are bounded where they are answered.
@@ -34,9 +34,9 @@ _MAX_PATHS: Final = 100
 _TEXT_SECONDS: Final = 0.5
 
 
-def word(said: object) -> str:
+def word(value: object) -> str:
     """Return a keyword from an agent's message: empty for anything that is no text."""
-    return said if isinstance(said, str) else ""
+    return value if isinstance(value, str) else ""
 
 
 def quote_text(text: object, most: int = MAX_QUOTE) -> str:
@@ -47,12 +47,12 @@ def quote_text(text: object, most: int = MAX_QUOTE) -> str:
 class AgentReporter:
     """``directory`` is the workspace as the agent names it: paths below it are reported relative to it."""
 
-    def __init__(self, tell: Tell, directory: str) -> None:
-        self._tell = tell
+    def __init__(self, emit: EmitEvent, directory: str) -> None:
+        self._emit = emit
         self._directory = directory
         self._events = 0
         self._characters = 0
-        self._text_told = 0.0
+        self._text_time = 0.0
         #: The last message, whole or its beginning.
         self.last = ""
 
@@ -72,16 +72,16 @@ class AgentReporter:
         if self._characters <= MAX_MESSAGES:
             self._event(AgentMessage(text=words))
 
-    def text(self, said: Callable[[], str]) -> None:
+    def text(self, read: Callable[[], str]) -> None:
         """Report an unfinished message now and then, without a last word that may be incomplete."""
         now = time.monotonic()
-        if now - self._text_told < _TEXT_SECONDS:
+        if now - self._text_time < _TEXT_SECONDS:
             return
-        words = quote_text(said(), MAX_MESSAGE)
+        words = quote_text(read(), MAX_MESSAGE)
         whole = words[: max(words.rfind(" "), words.rfind("\n"), 0)]
         if whole.strip():
-            self._text_told = now
-            self._tell(AgentText(text=whole))
+            self._text_time = now
+            self._emit(AgentText(text=whole))
 
     def command(self, command: object, exit_code: object = None) -> None:
         """Report a command that the agent runs, or has run."""
@@ -104,10 +104,10 @@ class AgentReporter:
         person: str = "",
     ) -> None:
         """Report a request and its answer. These are always reported."""
-        said = AgentPermission(
+        event = AgentPermission(
             asked=asked, subject=quote_text(subject), answer=answer, offered=offered, by=by, person=quote_text(person, 300)
         )
-        self._tell(said)
+        self._emit(event)
 
     def usage(self, input_tokens: object, output_tokens: object) -> None:
         """Tokens, as the agent counts them."""
@@ -121,9 +121,9 @@ class AgentReporter:
     def _event(self, event: AgentEvent) -> None:
         self._events += 1
         if self._events < MAX_EVENTS:
-            self._tell(event)
+            self._emit(event)
         elif self._events == MAX_EVENTS:
-            self._tell(AgentProblem(message=f"the agent reports more than {MAX_EVENTS} events; further ones are not recorded"))
+            self._emit(AgentProblem(message=f"the agent reports more than {MAX_EVENTS} events; further ones are not recorded"))
 
     def _below(self, path: str) -> str:
         plain = quote_text(os.path.normpath(path[:4096]), 4096)

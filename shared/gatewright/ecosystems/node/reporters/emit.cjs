@@ -1,5 +1,5 @@
 'use strict';
-// Tells records through the pipe: what every reporter of this folder writes with. See records.py for their form.
+// Writes records to the pipe, for every reporter of this folder. See records.py for their form.
 const fs = require('node:fs');
 const path = require('node:path');
 
@@ -8,14 +8,14 @@ const LONGEST_ID = 600;
 const MOST_MILLISECONDS = 86400000;
 let pipe = null;
 
-function tell(record) {
+function emit(record) {
   pipe ??= fs.openSync(order.pipe.replace('@FOLDER@', __dirname), fs.constants.O_WRONLY);
   fs.writeSync(pipe, `${JSON.stringify({ token: order.token, ...record })}\n`);
 }
 
 const seen = new Map();
 
-// A name that is given twice is two tests here, unlike elsewhere: the second one is told as such.
+// A name that is given twice is two tests here, unlike elsewhere: the second one is reported as such.
 function identify(file, titles) {
   const id = short([path.relative(order.workspace, file), titles.join(' > ')].filter((part) => part !== '').join('::'));
   const count = (seen.get(id) ?? 0) + 1;
@@ -33,27 +33,27 @@ function digest(text) {
   return require('node:crypto').createHash('sha256').update(text).digest('hex').slice(0, 16);
 }
 
-function tellTest(file, titles, outcome) {
+function emitTest(file, titles, outcome) {
   const id = identify(file, titles);
-  tell({ kind: 'collected', id });
-  tell({ kind: 'test', id, outcome });
+  emit({ kind: 'collected', id });
+  emit({ kind: 'test', id, outcome });
 }
 
 // What loading a file of tests took, where the runner knows it.
-function tellTook(file, milliseconds) {
+function emitTook(file, milliseconds) {
   if (!Number.isFinite(milliseconds)) return;
   const whole = Math.min(Math.max(Math.round(milliseconds), 1), MOST_MILLISECONDS);
-  tell({ kind: 'took', path: short(path.relative(order.workspace, file)), milliseconds: whole });
+  emit({ kind: 'took', path: short(path.relative(order.workspace, file)), milliseconds: whole });
 }
 
 let ended = false;
 
-// The end is told when the process goes, with its exit code, and only if the runner said that it is through. Runners set the
+// The end is reported when the process exits, with its exit code, and only if the runner has finished. Runners set the
 // exit code in listeners of their own (jest does): ours stays the last one.
 function begin(framework, version) {
-  tell({ kind: 'begin', framework, version });
+  emit({ kind: 'begin', framework, version });
   const end = (status) => {
-    if (ended) tell({ kind: 'end', status: Number(process.exitCode ?? status ?? 0) });
+    if (ended) emit({ kind: 'end', status: Number(process.exitCode ?? status ?? 0) });
   };
   process.on('exit', end);
   process.on('newListener', (name, listener) => {
@@ -70,4 +70,4 @@ function through() {
   ended = true;
 }
 
-module.exports = { order, begin, tell, tellTest, tellTook, through };
+module.exports = { order, begin, emit, emitTest, emitTook, through };

@@ -6,22 +6,22 @@ from collections import OrderedDict
 from typing import Final
 
 from gatewright.services.worker.agents.permission import By
-from gatewright.services.worker.agents.port import AgentEvent, AgentMessage, Answered, Asked, Tell
-from gatewright.services.worker.agents.telling import MAX_MESSAGE, AgentReporter
+from gatewright.services.worker.agents.port import AgentEvent, AgentMessage, Answered, Asked, EmitEvent
+from gatewright.services.worker.agents.reporter import MAX_MESSAGE, AgentReporter
 
 #: Maximum number of messages remembered so that they are reported once.
-MAX_TOLD: Final = 1_000
+MAX_REMEMBERED: Final = 1_000
 
 
-class JoiningTelling(AgentReporter):
+class JoiningReporter(AgentReporter):
     """A ``AgentReporter`` whose messages end with the next event of another kind."""
 
-    def __init__(self, tell: Tell, directory: str) -> None:
-        super().__init__(tell, directory)
+    def __init__(self, emit: EmitEvent, directory: str) -> None:
+        super().__init__(emit, directory)
         self._parts: list[str] = []
         self._held = 0
         self._message = ""
-        self._told: OrderedDict[str, int] = OrderedDict()
+        self._reported: OrderedDict[str, int] = OrderedDict()
 
     def part(self, text: str, message: str = "") -> None:
         """A part of the message of that id; what is beyond the length of one is dropped."""
@@ -48,11 +48,11 @@ class JoiningTelling(AgentReporter):
         self._held = 0
         self._message = ""
         if message and text:
-            if self._told.get(message[:200]) == hash(text):
+            if self._reported.get(message[:200]) == hash(text):
                 return
-            self._told[message[:200]] = hash(text)
-            if len(self._told) > MAX_TOLD:
-                self._told.popitem(last=False)
+            self._reported[message[:200]] = hash(text)
+            if len(self._reported) > MAX_REMEMBERED:
+                self._reported.popitem(last=False)
         self.message(text)
 
     def answered(

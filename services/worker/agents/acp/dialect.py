@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from gatewright.services.worker.agents.acp.rules import Tokens
-from gatewright.services.worker.agents.telling import quote_text
+from gatewright.services.worker.agents.reporter import quote_text
 
 Params = Mapping[str, object]
 Meta = Mapping[str, Any] | None
@@ -70,7 +70,7 @@ class TurnEnd:
     tokens: Tokens | None = None
 
 
-Said = CallReport | MessagePart | WholeMessage | TurnBegun | TurnEnd
+AgentUpdate = CallReport | MessagePart | WholeMessage | TurnBegun | TurnEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Dialect(Protocol):
     def question(self, params: Params) -> CallReport:
         """Return what the permission is for."""
 
-    def read(self, update: Params) -> Iterable[Said]:
+    def read(self, update: Params) -> Iterable[AgentUpdate]:
         """An update of the session."""
 
 
