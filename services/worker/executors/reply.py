@@ -44,9 +44,7 @@ async def change_of(job: Job, reply: bytes) -> ExecutionResult:
             raise ExtractionError(f"{display(change.path)!r} is a symbolic link or a submodule at the baseline")
     kept, blocked = await take_blocked(changes, job.mirror, job.baseline)
     if not kept:
-        raise ExtractionError(
-            "the reply asks a question and contains no file: decide what is open and make the change"
-        )
+        raise ExtractionError("the reply asks a question and contains no file: decide what is open and make the change")
     tree = await job.mirror.write_tree(job.baseline, kept)
     # A file in the place of a directory, or below a file, would take away what stands there.
     for done in await job.mirror.changes(job.baseline, tree):
