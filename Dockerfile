@@ -1,12 +1,12 @@
 # One image for the six services and the command line: docker build -t gatewright .
-# glibc, because the wheels of the sandbox, the scanner and the NATS server are built for it.
+# The wheels of the sandbox, the scanner and the NATS server need glibc.
 ARG PYTHON_IMAGE=python:3.12-slim
 
 FROM ${PYTHON_IMAGE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 
-# Only what the locks name by hash. nkeys comes as source alone; it is built with what the lock beside this file names.
+# Install only packages that the locks pin by hash. nkeys has no wheel; requirements-build.lock pins what builds it.
 COPY requirements.lock deploy/image/requirements-build.lock ./
 RUN python -m venv --without-pip /opt/gatewright \
     && python -m venv --without-pip /opt/build \
@@ -26,16 +26,16 @@ RUN /opt/build/bin/python -m hatchling build --target wheel --directory /wheel \
 
 
 FROM ${PYTHON_IMAGE}
-# git: every role that reads repositories. util-linux: prlimit and setpriv, which hold the limits of the sandbox.
+# git: for roles that read repositories. util-linux: prlimit and setpriv set the limits of the sandbox.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git openssh-client util-linux \
     && rm -rf /var/lib/apt/lists/*
 
-# 10001 unless the repositories on the host belong to somebody else whom the services should be.
+# Set UID to the owner of the repositories on the host.
 ARG UID=10001
 RUN groupadd --gid "${UID}" gatewright \
     && useradd --uid "${UID}" --gid "${UID}" --no-create-home --home-dir /var/lib/gatewright --shell /usr/sbin/nologin gatewright \
-    # A new volume takes over the owner of the folder that it is mounted on.
+    # A new volume inherits the owner of its mount point.
     && install --directory --owner="${UID}" --group="${UID}" --mode=0700 \
         /var/lib/gatewright /var/lib/gatewright/keys /var/lib/gatewright/keys/trusted /var/lib/gatewright/runs \
         /etc/gatewright/identity /repositories /environments /prompts /agents /srv/identities /srv/share \
@@ -45,13 +45,13 @@ RUN groupadd --gid "${UID}" gatewright \
         install --directory --owner="${UID}" --group="${UID}" --mode=0700 "/srv/share/$identity"; done
 
 COPY --from=build /opt/gatewright /opt/gatewright
-# The catalogue of secrets, compiled ahead: it is believed only when it belongs to the account that loads it.
+# The compiled rules that detect secrets. A process loads them only if its own account owns the file.
 COPY --from=build --chown=${UID}:${UID} /opt/gatewright/share/gatewright /opt/gatewright/share/gatewright
 COPY --chmod=0755 deploy/image/health.py /usr/local/bin/gatewright-health
 COPY --chmod=0755 deploy/image/provision.sh /usr/local/bin/gatewright-provision
 COPY --chmod=0755 deploy/image/kubernetes_keys.py /usr/local/bin/gatewright-provision-kubernetes
 
-# PYTHONSAFEPATH: a folder of that name where the process stands must not be taken for ours.
+# PYTHONSAFEPATH: Python must not import from the working directory.
 ENV PATH=/opt/gatewright/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     HOME=/var/lib/gatewright \

@@ -1,51 +1,50 @@
-# Every target sets itself up: a fresh machine needs Python 3.11+ with its venv module, git and make.
-# Beside another Python: make test PYTHON=python3.13 VENV=.venv-3.13
+# Each target creates its environment. It needs Python 3.11+ with its venv module, git and make.
+# Use another Python: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV ?= .venv
-# What the product alone needs, for the demo.
+# The environment of the demo: the product without development tools.
 RUNTIME ?= $(VENV)-run
-# Where `make install` puts the command, as PREFIX/bin/gatewright.
+# `make install` installs PREFIX/bin/gatewright.
 PREFIX ?= $(HOME)/.local
-# Tests that run at once, as most of them wait for other processes; and which: all by default, or files and folders.
+# Number of parallel tests (most wait for other processes), and the files and folders to test (default: all).
 WORKERS ?= 5
 TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 COMPILED := $(VENV)/.compiled
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder $(TESTS)
-# Another Python's packages are not ours; and modules are compiled once, not in each of the many processes that tests start.
+# Ignore packages of another Python, and keep compiled modules, which many test processes share.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
-# What the product needs, locked.
+# Locked requirements of the product.
 BUILD_LOCK := deploy/image/requirements-build.lock
 PRODUCT := --lean --lock requirements.lock --lock $(BUILD_LOCK)
-# What the demo needs of it: the command line and a stack whose roles ask no model.
+# Locked requirements of the demo: the command line and a stack whose roles call no model.
 DEMO_LOCK := requirements-run.lock
-# FORCE where PYTHON was given by name and is not the one that made the environment: it is made anew when it is needed.
+# FORCE if the command line sets PYTHON and another Python created the environment; then make replaces it.
 another = $(if $(findstring command line,$(origin PYTHON)),$(shell '$(PYTHON)' .ci/environment.py $(1) --is-mine 2>/dev/null || echo FORCE))
 .PHONY: install uninstall demo test test-ci test-containers test-faults test-all test-agents agents recordings lint release docs chart asyncapi trace bench lock clean
 
 demo: $(RUNTIME)/.ready
 	@$(RUNTIME)/bin/python examples/demo/demo.py
 
-# The command alone on PATH, with an environment of its own that nothing else uses.
+# Install the command on PATH, with its own environment.
 install:
 	@$(USABLE)
 	@'$(PYTHON)' .ci/environment.py '$(PREFIX)/share/gatewright' $(PRODUCT) --compile --size "about 390 MB"
 	@mkdir -p '$(PREFIX)/bin'
 	@ln -sfn '$(PREFIX)/share/gatewright/bin/gatewright' '$(PREFIX)/bin/gatewright'
 	@echo "installed $(PREFIX)/bin/gatewright; make uninstall removes it"
-	@case ":$$PATH:" in *:"$(PREFIX)/bin":*) ;; *) echo "$(PREFIX)/bin is not on your PATH yet" ;; esac
+	@case ":$$PATH:" in *:"$(PREFIX)/bin":*) ;; *) echo "$(PREFIX)/bin is not on your PATH: add it" ;; esac
 uninstall:
 	rm -rf '$(PREFIX)/share/gatewright' '$(PREFIX)/bin/gatewright'
 
-# All but the long series, containers and real agents; of each table of cases some.
+# All tests except long ones, containers and real agents; at most four cases per test.
 test: $(COMPILED)
 	@$(PYTEST) --most-cases=4 --hypothesis-profile=few -m "not long and not compose and not agents"
 
-# What CI plays at every commit: the same and one long test of each kind, then the containers by themselves. A few failed tests are
-# played once more, alone; one that is green then is named, and is a defect all the same. After SECONDS no further test is begun,
-# and those that failed are named.
+# The tests of CI: the same, one long test of each kind, and containers separately. `.ci/alone.py` runs a few failed tests
+# again, alone, and names those that then pass; they are defects too. After SECONDS no further test starts.
 SECONDS ?= 7200
 FEW := --most-cases=4 --hypothesis-profile=few --one-of-each-series --session-timeout=$(SECONDS)
 test-ci: $(COMPILED)
@@ -53,31 +52,30 @@ test-ci: $(COMPILED)
 test-containers: $(COMPILED)
 	@$(BIN)/python -m pytest $(FEW) -m compose tests/compose
 
-# The long series: everything broken at every point, every file of every bundle changed; and the containers.
+# The long series (faults at every step, changes of every file of a bundle) and containers.
 test-faults: $(COMPILED)
 	@$(PYTEST) -m "long or compose"
 
-# Both at once: the long series wait for clocks and processes, and the others compute meanwhile. Of a series that is long because it
-# is played further, the beginning is not played twice.
+# All tests except real agents. Short tests that a long test repeats are skipped.
 test-all: $(COMPILED)
 	@$(PYTEST) -m "not agents and not short"
 
-# Real coding agents on whole stacks, a scripted server as their only peer; AGENTS="codex or opencode" for some of them. One after
-# another: each looks whether any process of an agent is left on this host.
+# Real coding agents on whole stacks, with a scripted model server. AGENTS="codex or opencode" selects agents. The tests run one
+# after another, because each checks that no agent process is left on this host.
 AGENTS ?=
 test-agents: $(COMPILED) .agents/.ready
 	@$(BIN)/python -m pytest -m agents -k "$(AGENTS)" tests/agents
 
-# The recorded runs of the demo, anew, from a scripted model: after a prompt was changed, or another version of Codex was pinned.
+# Record the demo's runs again from a scripted model, after a change of a prompt or of the pinned version of Codex.
 recordings: $(STAMP) .agents/.ready
 	@$(BIN)/python -m tests.agents.recordings
 
-# Real coding agents for tests/agents, pinned with digests; about 2 GB. Which registry is npm's own setting. Not `npm ci`: that
-# refuses a lock file without the packages of other platforms, which not every registry has.
+# Install real coding agents for tests/agents, pinned with digests; about 2 GB. npm's configuration sets the registry. `npm ci`
+# would need the packages of all platforms, which not every registry has.
 agents: .agents/.ready
 AGENT_PACKAGES := tests/agents/package.json tests/agents/package-lock.json
 .agents/.ready: $(AGENT_PACKAGES)
-	@command -v npm >/dev/null || { echo "there is no npm here: install Node.js 22 or newer" >&2; exit 1; }
+	@command -v npm >/dev/null || { echo "npm is not installed: install Node.js 22 or newer" >&2; exit 1; }
 	@mkdir -p .agents && cp $(AGENT_PACKAGES) .agents/
 	@cd .agents && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -92,8 +90,8 @@ lint: $(STAMP)
 	@$(BIN)/python .ci/prose.py
 	@$(BIN)/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())' --no-cache
 
-# A release in dist/: wheel, sdist, image, bill of materials, provenance, SHA256SUMS. WITHOUT=image where there is no container engine;
-# RELEASE_KEY=FILE signs the checksums.
+# A release in dist/: wheel, sdist, image, bill of materials, provenance, SHA256SUMS. WITHOUT=image builds no image, without a
+# container engine. RELEASE_KEY=FILE signs the checksums.
 WITHOUT ?=
 release: .venv-release/.ready
 	@.venv-release/bin/python .ci/release/build.py dist $(if $(WITHOUT),--without-$(WITHOUT))
@@ -110,7 +108,7 @@ docs: .venv-docs/.ready
 	@.venv-docs/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement .ci/site/requirements.lock
 	@touch $@
 
-# The Helm chart, rendered and held to several versions of Kubernetes, in an environment of its own.
+# Check the Helm chart against several versions of Kubernetes, in a separate environment.
 chart: .venv-chart/.ready
 	@.venv-chart/bin/python deploy/helm/check.py
 .venv-chart/.ready: deploy/helm/requirements.lock
@@ -118,20 +116,20 @@ chart: .venv-chart/.ready
 	@.venv-chart/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement deploy/helm/requirements.lock
 	@touch $@
 
-# The AsyncAPI documents, and that of a ledger in four streams, checked by the AsyncAPI project's own command line; about 450 MB. Not part of `make test`, which holds
-# them to that project's JSON Schema.
+# Check the AsyncAPI documents, including one with four ledger streams, with the command line of the AsyncAPI project; about 450
+# MB. `make test` checks them with the project's JSON Schema instead.
 asyncapi: $(STAMP) .asyncapi/.ready
 	@$(BIN)/gatewright topology --format asyncapi --partitions 4 >.asyncapi/partitions.json
-	@cd .asyncapi && for each in ../docs/asyncapi/publisher.json ../docs/asyncapi/system.json partitions.json; do \
-		CI=true SUPPRESS_NO_CONFIG_WARNING=1 node_modules/.bin/asyncapi validate $$each --fail-severity=warn || exit 1; \
+	@cd .asyncapi && for document in ../docs/asyncapi/publisher.json ../docs/asyncapi/system.json partitions.json; do \
+		CI=true SUPPRESS_NO_CONFIG_WARNING=1 node_modules/.bin/asyncapi validate $$document --fail-severity=warn || exit 1; \
 	done
 .asyncapi/.ready: tests/asyncapi/package.json
-	@command -v npm >/dev/null || { echo "there is no npm here: install Node.js 20 or newer" >&2; exit 1; }
+	@command -v npm >/dev/null || { echo "npm is not installed: install Node.js 20 or newer" >&2; exit 1; }
 	@mkdir -p .asyncapi && cp tests/asyncapi/package.json .asyncapi/
 	@cd .asyncapi && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# A run told to a collector that is not ours, its names held against the conventions, and drawn: docs/pictures/trace.svg.
+# Send a run's trace to a third-party collector, check its names against the conventions, and draw docs/pictures/trace.svg.
 trace: $(STAMP) .venv-trace/.ready
 	@$(BIN)/python -m tests.tracing.real_collector .venv-trace/bin/phoenix docs/pictures/trace.svg
 .venv-trace/.ready:
@@ -139,7 +137,7 @@ trace: $(STAMP) .venv-trace/.ready
 	@.venv-trace/bin/python -m pip --quiet --disable-pip-version-check install arize-phoenix==20.26.1
 	@touch $@
 
-# With COMPARE=REF: small and cold runs of that tree and of this one in turns, side by side; JSON=FILE writes them down as well.
+# COMPARE=REF compares small and cold runs of that tree with this one, alternating; JSON=FILE also writes the results to a file.
 COMPARE ?=
 JSON ?=
 bench: $(STAMP)
@@ -149,8 +147,9 @@ else
 	@$(BIN)/python benchmarks/compare.py '$(COMPARE)' $(if $(JSON),--json '$(JSON)')
 endif
 
-# Needs `uv` on PATH; writes hashes, no addresses. It resolves for every Python, and leaves out what no Linux needs: with the system
-# as a setting of uv each line would carry it as a marker, and another system would install nothing without a word.
+# Renew the lock files; needs `uv` on PATH. They have hashes and no URLs, and cover every supported Python. Packages for other
+# systems are left out by name: uv's platform setting would add a marker to each line, and other systems would then silently
+# install nothing.
 OTHER_SYSTEMS := colorama pywin32 httpx2-jsfetch
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $(OTHER_SYSTEMS:%=--no-emit-package %) --python-version
 lock:
@@ -168,7 +167,7 @@ clean:
 	rm -rf .venv .venv-* .agents .asyncapi .demo .site .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 USABLE = command -v '$(PYTHON)' >/dev/null \
-	|| { echo "there is no $(PYTHON) here; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }; '$(PYTHON)' .ci/usable.py
+	|| { echo "$(PYTHON) is not installed; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }; '$(PYTHON)' .ci/usable.py
 
 $(STAMP): requirements-dev.lock pyproject.toml $(call another,$(VENV))
 	@$(USABLE)
@@ -180,8 +179,7 @@ $(RUNTIME)/.ready: $(DEMO_LOCK) $(BUILD_LOCK) pyproject.toml $(call another,$(RU
 	@'$(PYTHON)' .ci/environment.py $(RUNTIME) --lean --lock $(DEMO_LOCK) --lock $(BUILD_LOCK) --editable --size "about 200 MB"
 	@touch $@
 
-# The modules of the tests: once, or each of the processes that share them would do it at the same time. What is wrong with one
-# of them is told by those.
+# Compile the test modules once, so that parallel processes need not. The test run reports any errors of the modules.
 $(COMPILED): $(STAMP)
 	@-$(BIN)/python -m pytest --collect-only -qq $(TESTS) >/dev/null 2>&1
 	@touch $@

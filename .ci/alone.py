@@ -1,8 +1,8 @@
-"""The tests that failed beside all others, once more and one after another: `.ci/alone.py EXIT_CODE`, with that of pytest.
+"""Run the failed tests of the last run again, alone: `.ci/alone.py EXIT_CODE`, with the exit code of pytest.
 
-A test that is red beside four others on a busy machine and green alone has waited for something that came too late: a fault,
-mostly of the test, which is named here and does not hold up a change that has nothing to do with it. A few at most: more of
-them are no chance. What ended otherwise than with failed tests (an error of pytest, an interrupt, no test) is not tried again.
+A test that fails beside others on a busy machine and passes alone depends on timing. That is a defect, mostly of the test; this
+script names it, and it does not block an unrelated change. The script repeats at most ``MOST`` tests, because more failures are
+no coincidence. It repeats nothing after an error of pytest, an interrupt, or a run without tests.
 """
 
 import json
@@ -10,18 +10,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: What a whole run may have of them: of some 16,000 tests, many of them whole systems on two busy cores.
+#: Most failed tests that are repeated.
 MOST = 6
-#: pytest's exit code when all were played and some failed.
+#: pytest's exit code when all tests ran and some failed.
 SOME_FAILED = 1
-#: Where those that stay red are noted, one a line: what many steps have written in between is between them and the end of CI.
+#: The file that lists the tests that still fail, one per line; CI prints it at its end.
 RED = Path(".ci-artifacts", "red")
 
 
 def failed_tests(cache: Path) -> list[str]:
-    """What pytest has noted of its last run below ``cache``, by node ids; nothing where it noted nothing."""
-    noted = cache / "v" / "cache" / "lastfailed"
-    return sorted(json.loads(noted.read_text("utf-8"))) if noted.is_file() else []
+    """Return the node ids of failed tests that pytest recorded in ``cache``; empty without a record."""
+    record = cache / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(record.read_text("utf-8"))) if record.is_file() else []
 
 
 def main(code: int) -> int:

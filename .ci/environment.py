@@ -1,11 +1,11 @@
-"""Makes a virtual environment from locked requirements, with a line of progress; and checks which Python it belongs to.
+"""Create a virtual environment from locked requirements, and check which Python created it.
 
     python3 environment.py FOLDER --lock FILE [--lock FILE] [--editable] [--lean] [--compile] [--size "about 350 MB"]
     python3 environment.py FOLDER --is-mine
 
-The first makes FOLDER anew and installs the project itself into it. With --lean it has no pip, and bytecode only of what was
-imported; with --compile all is imported once that the product imports: users of FOLDER who may not write there need that.
-The second ends with 0 where FOLDER is not there, or was made by the Python that runs this.
+The first form replaces FOLDER and installs the project into it. With --lean, FOLDER has no pip, and Python compiles modules on
+first import. With --compile, the script compiles the modules of the product, for users without write access to FOLDER. The
+second form exits with 0 if FOLDER does not exist, or if the Python that runs this script created it.
 """
 
 import argparse
@@ -22,9 +22,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Which Python made an environment.
+#: The file that records which Python created an environment.
 MARK = ".python"
-#: Modules of the reporter run in the tests of projects, with their pytest; nothing is wrong where those cannot be imported.
+#: Skips modules that cannot be imported: reporters need the pytest of the tested project.
 COMPILE = """
 import contextlib, importlib, pkgutil, gatewright
 for module in pkgutil.walk_packages(gatewright.__path__, "gatewright."):
@@ -62,7 +62,7 @@ def main() -> int:
             return code
     if given.compile:
         subprocess.run([python, "-P", "-c", COMPILE], check=True)
-    # The rules that find secrets are compiled once, not by the first run.
+    # Compile the rules that detect secrets now, so that the first run need not.
     subprocess.run([python, "-P", "-m", "gatewright.secrets"], check=True, stdout=subprocess.DEVNULL)
     (given.folder / MARK).write_text(mine(), "utf-8")
     write_line(f"made {given.folder} in {time.monotonic() - begun:.0f} s")
@@ -70,17 +70,17 @@ def main() -> int:
 
 
 def mine() -> str:
-    """This Python, as it is marked: an environment of another one, or of another version of it, is made anew."""
+    """Return the identity of this Python: version and path."""
     return f"{sys.version.split()[0]} {os.path.realpath(sys.executable)}\n"
 
 
 def packages(lock: Path) -> int:
-    """How many packages a lock file names, whatever machine they are for."""
+    """Count the packages of a lock file, for all platforms."""
     return len(re.findall(r"^[a-z0-9][^\s=]*==", lock.read_text("utf-8"), re.MULTILINE | re.IGNORECASE))
 
 
 def unpacked_pip(place: Path) -> Path:
-    """The pip that comes with this Python, unpacked into ``place``: the folder of its package, which a Python can run."""
+    """Unpack the pip bundled with this Python into ``place`` and return the folder of its package, which Python can run."""
     folders = (sysconfig.get_config_var("WHEEL_PKG_DIR"), Path(ensurepip.__file__).parent / "_bundled")
     wheels = [wheel for folder in folders if folder for wheel in sorted(Path(folder).glob("pip-*.whl"))]
     with zipfile.ZipFile(wheels[0]) as wheel:
@@ -89,7 +89,7 @@ def unpacked_pip(place: Path) -> Path:
 
 
 def installed(pip: list[str | Path], words: list[str], total: int) -> int:
-    """Installs with pip, and shows how far it is; the exit code of pip, which prints its own errors."""
+    """Install with pip, show progress, and return the exit code of pip, which prints its own errors."""
     command = [*pip, "--disable-pip-version-check", "install", "--progress-bar", "off", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         count = 0
@@ -106,7 +106,7 @@ def installed(pip: list[str | Path], words: list[str], total: int) -> int:
 
 
 def show(words: str) -> None:
-    """A line that the next one takes the place of, on a terminal; elsewhere nothing: a log needs no progress."""
+    """Show a progress line on a terminal; the next one replaces it."""
     if sys.stdout.isatty():
         sys.stdout.write(f"\r\x1b[2K{words}")
         sys.stdout.flush()

@@ -1,8 +1,7 @@
-"""Which Pythons this machine has that the project is to be tried on: one line each, version and program, tab between.
+"""List the supported Pythons of this machine: one line each, version and program, separated by a tab.
 
-Looked for on PATH and where Debian, pyenv and uv put them; a program's answer decides what it is, not its name. The
-script reports missing and unusable ones on standard error. Virtual environments, pre-releases and other implementations
-are passed over.
+The script searches PATH and the folders of Debian, pyenv and uv, and runs each program to learn its version. It reports missing
+and unusable versions on standard error. It skips virtual environments, pre-releases and other implementations.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 WANTED = ("3.11", "3.12", "3.13", "3.14")
 NAME = re.compile(r"python3(\.\d+)?")
 USABLE = Path(__file__).with_name("usable.py")
-#: Prints what a program is; a pyenv shim without a version fails instead.
+#: Prints version, kind and path of a Python; a pyenv shim without a version fails.
 ASKED = """
 import json, platform, sys, sysconfig
 plain = sys.implementation.name == "cpython" and sys.version_info.releaselevel == "final" and sys.prefix == sys.base_prefix
@@ -28,7 +27,7 @@ print(json.dumps([platform.python_version(), plain, sys.executable]))
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Programs that may be Pythons, those on PATH first."""
+    """Yield programs that may be Pythons, those on PATH first."""
     home = Path(environment.get("HOME", "/nonexistent"))
     folders = [Path(folder) for folder in environment.get("PATH", "").split(os.pathsep) if folder]
     folders += [Path("/usr/local/bin"), Path("/usr/bin")]
@@ -44,7 +43,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def output_of(program: Path, *words: str) -> subprocess.CompletedProcess[str] | None:
-    """What a program answers; None when it cannot be run."""
+    """Return the finished process of a program, or None if it cannot run."""
     try:
         return subprocess.run([program, "-I", *words], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -52,7 +51,7 @@ def output_of(program: Path, *words: str) -> subprocess.CompletedProcess[str] | 
 
 
 def found(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Programs by version, one for each, and complaints about those of no use."""
+    """Return one program per version, and messages about unusable versions."""
     had, complaints = {}, {}
     for program in candidates(environment):
         answer = output_of(program, "-c", ASKED)
@@ -65,7 +64,7 @@ def found(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         if looked is not None and looked.returncode == 0:
             had[version] = itself
         else:
-            complaints[version] = f"of no use: {looked.stderr.strip() if looked else program}"
+            complaints[version] = f"unusable: {looked.stderr.strip() if looked else program}"
     return had, [complaint for version, complaint in complaints.items() if version not in had]
 
 
@@ -74,7 +73,7 @@ def main() -> int:
     for version in sorted(had, key=lambda version: [int(number) for number in version.split(".")]):
         print(version, had[version], sep="\t")
     missing = [wanted for wanted in WANTED if not any(version.startswith(f"{wanted}.") for version in had)]
-    for line in (*complaints, *(f"not had: Python {wanted}" for wanted in missing)):
+    for line in (*complaints, *(f"not found: Python {wanted}" for wanted in missing)):
         print(line, file=sys.stderr)
     return 0 if had else 1
 

@@ -1,12 +1,12 @@
 """Check the English of the documentation and of web pages: banned words, long sentences, passive voice, spelling.
 
-    python .ci/prose.py                # every page; exit 1 where a rule is broken
+    python .ci/prose.py                # every page; exit 1 if a page breaks a rule
     python .ci/prose.py docs/bus.md    # some pages
     python .ci/prose.py --measure      # words, sentences and shares per page
 
-Of a Markdown page, code, quotations in double quotes, headings of other pages (link targets) and generated blocks are not read.
-Of a template of the console, the text that a reader sees is read, and of a module of the report page its messages.
-`CONTRIBUTING.md` lists the rules. A word of `ALLOWED` passes although a banned word is part of it.
+In Markdown pages, the check skips code, quotations in double quotes, link targets and generated blocks. In templates of the
+console, it reads the visible text, and in modules of the report page the messages. `CONTRIBUTING.md` lists the rules. Terms in
+`ALLOWED` pass although they contain a banned word.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGES = (
     "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/*.md", "examples/**/*.md", "tests/*/README.md",
     "shared/gatewright/app/console/templates/*.html", "shared/gatewright/app/report/*.py",
 )  # fmt: skip
-#: What these words replace, and what to write instead.
+#: Banned words, and what to write instead.
 BANNED = {
     r"tells?|told|telling": "report, record, show, state",
     r"says?|said|saying": "report, state, require",
@@ -45,11 +45,11 @@ ALLOWED = (
     "dead letter", "dead letters", "dead-letter", "wall clock", "wall-clock", "wall time", "by hand", "on the other hand",
 )  # fmt: skip
 WORDS = [(re.compile(rf"(?i)\b(?:{words})\b"), instead) for words, instead in BANNED.items()]
-#: Most words of a sentence; a code span or a link is as many words as it shows, a code span at most one.
+#: Most words of a sentence. A link has the words of its text; a code span is at most one word.
 LONGEST = 25
 #: The same for a cell of a table, which may be a list.
 LONGEST_CELL = 40
-#: Most sentences in the passive voice, as a share of a Markdown page's sentences; labels are too short to count.
+#: Most sentences in the passive voice, as a share of a Markdown page's sentences, without labels.
 PASSIVE_SHARE = 0.30
 PASSIVE = re.compile(
     r"(?i)\b(?:is|are|was|were|be|been|being)\s+(?:(?:not|never|always|also|only|then|still|already|\w+ly)\s+)*"
@@ -57,7 +57,7 @@ PASSIVE = re.compile(
 )
 SENTENCE = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z`\"(])|\n\n")
 GENERATED = re.compile(r"<!-- generated: .*?<!-- end generated -->", re.DOTALL)
-#: Spellings that the dictionary takes for mistakes.
+#: Spellings that the dictionary does not know.
 SPELLED = "inout,als,fo,statics,thead,worl"
 
 

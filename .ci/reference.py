@@ -1,7 +1,7 @@
 """Rewrite the generated blocks of the documentation, or check that they are current.
 
     python .ci/reference.py            # rewrite every stale block
-    python .ci/reference.py --check    # list the stale pages; exit 1 where there are any
+    python .ci/reference.py --check    # list the stale pages; exit 1 if there are any
 
 A block stands between `<!-- generated: NAME -->` and `<!-- end generated -->`, each on a line of its own. `PROVIDERS` maps each
 name to the function that renders the block: add a row there to add a block. `--docs FOLDER` names other pages than `docs`.
@@ -42,7 +42,7 @@ SCHEMAS = ROOT / "shared" / "schemas"
 ALERTS = ROOT / "deploy" / "monitoring" / "alerts.yml"
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n)(.*?)^(<!-- end generated -->)$", re.MULTILINE | re.DOTALL)
 OPENING = "<!-- generated:"
-#: Stands for the name of any publisher, in identities and in subjects.
+#: A placeholder for the name of a publisher, in identities and subjects.
 ANY = "name"
 PUBLISHERS = (t.DEFAULT_PUBLISHER, ANY)
 
@@ -142,7 +142,7 @@ def _summary(text: str) -> str:
 
 
 def accesses() -> dict[str, Access]:
-    """Every identity by the name that the tables give it."""
+    """Return the access of every identity, by its name in the tables."""
     named = {identity: access_of(identity, publishers=PUBLISHERS) for identity in STANDING}
     return {
         **named,
@@ -182,7 +182,7 @@ def _stream_row(stream: t.StreamSpec) -> tuple[str, ...]:
 
 
 def _placeholder(text: str) -> str:
-    """With `<name>` where the name of any publisher stands."""
+    """Replace the placeholder of a publisher by `<name>`."""
     return re.sub(rf"(?<=[._-]){ANY}(?=\.|$)", f"<{ANY}>", text)
 
 
@@ -301,7 +301,7 @@ def _jetstream(access: Access) -> dict[str, str]:
 # Documents
 
 
-#: Stands for the id of any task, request or gate in a path of a bundle.
+#: A placeholder for the id of a task, request or gate in a path of a bundle.
 ID = "ID"
 #: A path of each kind of file in a bundle.
 BUNDLE_FILES = (
@@ -347,9 +347,9 @@ def _sentence(docstring: str) -> str:
 
 
 def _crossings(name: str, channels: list[Channel], known: dict[str, Access]) -> tuple[str, str, str]:
-    """The subjects that a document crosses, and the identities on both sides; an answer comes back on the way of its question.
+    """Return the subjects that carry a document, its senders and its receivers. A reply uses the subject of its request.
 
-    Operators may publish again what others sent, and are named only where they alone send a document.
+    Operators may republish documents of others; they are listed only if no other identity sends a document.
     """
     subjects: list[str] = []
     replies: list[str] = []
@@ -407,7 +407,7 @@ def _default(field: dict[str, Any]) -> str:
 
 
 def commands() -> str:
-    """One row for each command, by panel; those of a group stand in the place of the group."""
+    """Yield one row for each command, by panel; the commands of a group replace the group."""
     program: Any = get_command(app)
     rows: list[tuple[str, str]] = []
     for panel, names in ProgramHelp.panels.items():

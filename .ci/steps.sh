@@ -1,29 +1,29 @@
-# The steps of CI, for .ci/run to source. Each is run whatever became of those before it, is told with the time that it took, and
-# is ended, with all that it started, when it takes longer than its bound. Those that failed are in `failed`.
+# Functions that run the steps of CI; .ci/run sources them. A failed step does not stop later steps. Each step reports its
+# duration, and is killed with its child processes after its time limit. `failed` lists the failed steps.
 failed=()
 declare -A begun=()
 logs=$(mktemp -d)
 unpacked=
 running=
 
-ended() { # Nothing is left behind, however this ends.
+clean_up() { # Kill running steps and remove temporary files, also after a signal.
     [ -z "$running" ] || kill "$running"
     [ ${#begun[@]} -eq 0 ] || kill "${begun[@]}"
     rm -rf "$logs" ${unpacked:+"$unpacked"}
 } 2>/dev/null
-trap ended EXIT
+trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-told() { # told NAME EXIT_CODE SECONDS
+report() { # report NAME EXIT_CODE SECONDS
     case $2 in
         0) echo "=== $1: done in $3 s" && return ;;
-        124 | 137) echo "=== $1: FAILED: ended after $3 s, which is longer than it may take" ;;
+        124 | 137) echo "=== $1: FAILED: exceeded its time limit after $3 s" ;;
         *) echo "=== $1: FAILED after $3 s" ;;
     esac
     failed+=("$1")
 }
 
-verdict() { # verdict LINES: what failed, with the last LINES of what it wrote, and whether nothing did
+verdict() { # verdict LINES: print the last LINES of output of each failed step; succeed if none failed
     local name
     for name in "${failed[@]}"; do
         echo "--- $name, its last lines:"
@@ -46,11 +46,11 @@ step() { # step NAME BOUND COMMAND...
     wait "$running" || code=$?
     running=
     exec {output}>&-
-    timeout 5 tail --pid="$copying" -f /dev/null # not for ever: a process that was left behind may hold the output open
-    told "$name" "$code" $((SECONDS - started))
+    timeout 5 tail --pid="$copying" -f /dev/null # limited, because an orphaned process may keep the output open
+    report "$name" "$code" $((SECONDS - started))
 }
 
-begin() { # begin NAME BOUND COMMAND...: beside the steps that follow; what it writes is shown where it is finished
+begin() { # begin NAME BOUND COMMAND...: run in parallel with the next steps; `finish` prints the output
     local name=$1 bound=$2
     shift 2
     echo "=== $name: begun"
@@ -65,13 +65,13 @@ begin() { # begin NAME BOUND COMMAND...: beside the steps that follow; what it w
     begun[$name]=$!
 }
 
-finish() { # finish NAME: wait for what was begun; its exit code
+finish() { # finish NAME: wait for the step that `begin` started, and return its exit code
     local code seconds
     wait "${begun[$1]}"
     unset "begun[$1]"
     echo "=== $1"
     cat "$logs/$1"
     read -r code seconds <"$logs/$1.end"
-    told "$1" "$code" "$seconds"
+    report "$1" "$code" "$seconds"
     return "$code"
 }

@@ -1,9 +1,9 @@
-"""Measures of the source that `make lint` holds: names, sizes, docstrings, and where events are distinguished.
+"""Check measures of the source: names, sizes, docstrings, and where code distinguishes events.
 
-    python .ci/structure.py           # the table; exit 1 where a measure is beyond its bound
-    python .ci/structure.py --list    # every name and module that counts against a measure
+    python .ci/structure.py           # the table; exit 1 if a measure exceeds its bound
+    python .ci/structure.py --list    # every name and module behind each measure
 
-A bound may move towards its goal, and never away from it. `CONTRIBUTING.md` describes the purpose of each measure.
+Move a bound only towards its goal. `CONTRIBUTING.md` describes the purpose of each measure.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ IRREGULAR = frozenset(_IRREGULAR.split())
 NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed", "embed", "shed", "exceed", "proceed", "succeed", "indeed"})
 #: Names without information.
 FORBIDDEN = frozenset({"_found", "_asked", "_opened", "_said", "_words", "_named"})
-#: Packages that may distinguish events of a run (`case SomeEvent`): the run itself, its views, and the judge of bundles.
+#: Packages that may distinguish events of a run (`case SomeEvent`): the run, its views, and the verification of bundles.
 KNOW_EVENTS = ("shared/gatewright/run/", "shared/gatewright/view/", "shared/gatewright/evidence/")
 
 
 @dataclass
 class Measures:
-    """What was counted; ``against`` names what counts against each measure."""
+    """The counts; ``against`` lists the names and modules behind each measure."""
 
     modules: list[tuple[str, int]] = field(default_factory=list)
     lines: int = 0
@@ -52,7 +52,7 @@ class Measures:
 
 
 def sources() -> Iterator[Path]:
-    """The modules of the product, once each: the link to the services inside the package is not followed."""
+    """Yield each module of the product once; skip the symbolic link to the services inside the package."""
     for folder in PRODUCT:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if not any(parent.is_symlink() for parent in path.parents):
@@ -90,7 +90,7 @@ def _import_lines(node: ast.AST) -> int:
 
 
 def _banned(text: str) -> Iterator[tuple[int, str]]:
-    """The words of comments, docstrings and messages that `.ci/prose.py` bans, each with its line."""
+    """Yield the banned words of `.ci/prose.py` in comments, docstrings and messages, each with its line."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in {tokenize.COMMENT, tokenize.STRING} and " " in token.string:
             yield from ((token.start[0], word) for word, _ in banned_words(token.string))
@@ -120,7 +120,7 @@ def _is_participle(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """``least``: the measure may not be below the bound; else it may not be above."""
+    """A measure with its bound. With ``least`` the bound is a minimum, otherwise a maximum."""
 
     name: str
     value: float

@@ -1,6 +1,6 @@
-"""Whether this Python can set up the project: its version, and the modules that Debian ships apart. Prints what to do if not.
+"""Check that this Python can set up the project: its version, and modules that Debian packages separately.
 
-It must be read by the Python that it turns away, so it is written for any.
+It prints what to do if not. Its syntax suits any Python, since an unsupported one must be able to run it.
 """
 
 import sys
@@ -11,7 +11,7 @@ OTHER = "or choose another Python: make PYTHON=/path/to/python3"
 
 def fault():
     # type: () -> str
-    """What is missing, in words; empty when nothing is."""
+    """Return a message about what is missing, or an empty string."""
     mine = ".".join(str(number) for number in sys.version_info[:3])
     if sys.version_info[:2] < NEEDED:
         return "Python 3.11 or newer is needed, this is {} ({}); {}".format(mine, sys.executable, OTHER)

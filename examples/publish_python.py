@@ -1,9 +1,8 @@
-"""Publish a request, a contract or a CloudEvent with nothing but nats-py, the documented subjects and JSON; read the verdict.
+"""Publish a request, a contract or a CloudEvent with nats-py, the documented subjects and JSON, and print the verdict.
 
     python publish_python.py NATS_URL SEED_FILE DOCUMENT.json [REPOSITORY]
 
-SEED_FILE is the publisher's identity, as `gatewright keys bus` makes it: publisher.nk, or publisher-NAME.nk for one that has a
-name.
+SEED_FILE is the publisher's identity from `gatewright keys bus`: publisher.nk, or publisher-NAME.nk for a named publisher.
 
 Exit code 0: the run succeeded; 1: it did not; 2: the document was refused.
 """
@@ -21,14 +20,14 @@ from nats.aio.client import Client
 
 
 async def publish(url: str, seed: Path, document: dict[str, Any]) -> int:
-    """Submit, then ask for the run's events until its bundle is sealed."""
+    """Submit the document, then print the run's events until its bundle is sealed. Return the exit code."""
     identity = seed.stem
     client = await nats.connect(url, nkeys_seed=str(seed), inbox_prefix=f"_INBOX_{identity}")
     if "specversion" in document:
         headers = {"Content-Type": "application/cloudevents+json"}
     else:
         headers = {"Gw-Schema": "run_request.v1" if "request" in document else "task_contract.v1"}
-    # A publisher with a name speaks on subjects that end in it; the server refuses every other.
+    # A named publisher uses subjects that end in its name; the server refuses other subjects.
     name = identity.removeprefix("publisher").replace("-", ".", 1)
     answer = await client.request(f"gw.submit{name}", json.dumps(document).encode(), timeout=60, headers=headers)
     reply = json.loads(answer.data)
@@ -47,7 +46,7 @@ async def publish(url: str, seed: Path, document: dict[str, Any]) -> int:
 
 
 async def follow(client: Client, subject: str, run_id: str) -> str:
-    """Print every event of the run, from the first; the status that it ended with. Each question waits for something new."""
+    """Print all events of the run and return its final status. Each request waits for new events."""
     status, seen, more = "RUNNING", 0, True
     while more:
         question = {"run_id": run_id, "after": seen, "wait_seconds": 20}
@@ -70,7 +69,7 @@ async def follow(client: Client, subject: str, run_id: str) -> str:
 
 
 def main() -> int:
-    """Read the arguments; a fourth one puts another repository into the document."""
+    """Read the arguments; the fourth one replaces the repository of the document."""
     if len(sys.argv) < 4:
         print(__doc__)
         return 2

@@ -4,7 +4,7 @@
     python .ci/release/build.py dist --without-image    # no image
     RELEASE_KEY=~/.ssh/id_ed25519 python .ci/release/build.py dist   # also signs SHA256SUMS (ssh-keygen -Y sign)
 
-The wheel and the sdist are built twice and must be equal byte for byte. Exit code 1 with the cause where a step fails.
+The wheel and the sdist are built twice and must be equal byte for byte. A failed step ends it with exit code 1 and the cause.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ReleaseError(Exception):
 
 
 def run(*words: str, environment: Mapping[str, str] | None = None) -> str:
-    """The output of a command in the checkout. Raises ReleaseError with its last lines."""
+    """Run a command in the checkout and return its output. Raises ReleaseError with its last lines."""
     try:
         done = subprocess.run(
             words, cwd=ROOT, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
@@ -43,7 +43,7 @@ def run(*words: str, environment: Mapping[str, str] | None = None) -> str:
 
 
 def packages(folder: Path, epoch: str) -> list[Path]:
-    """Wheel and sdist. Raises ReleaseError where a second build differs."""
+    """Build wheel and sdist. Raises ReleaseError if a second build differs."""
     with tempfile.TemporaryDirectory() as second:
         for place in (folder, Path(second)):
             built = (sys.executable, "-m", "hatchling", "build", "--directory", str(place))
@@ -56,7 +56,7 @@ def packages(folder: Path, epoch: str) -> list[Path]:
 
 
 def bill_of_materials(folder: Path, version: str) -> Path:
-    """The locked packages of the product with their hashes, as CycloneDX 1.6."""
+    """Write the locked packages of the product with their hashes, as CycloneDX 1.6."""
     path = folder / f"gatewright-{version}.cdx.json"
     words = ("-m", "cyclonedx_py", "requirements", "requirements.lock", "--pyproject", "pyproject.toml")
     form = ("--spec-version", "1.6", "--output-format", "JSON", "--output-reproducible", "--output-file", str(path))
@@ -65,7 +65,7 @@ def bill_of_materials(folder: Path, version: str) -> Path:
 
 
 def image(folder: Path, version: str, epoch: str) -> Path:
-    """The container image as an archive that `docker load` reads."""
+    """Build the container image and save it as an archive for `docker load`."""
     path, name = folder / f"gatewright-{version}-image.tar", f"gatewright:{version}"
     run("docker", "build", "--tag", name, ".", environment={"SOURCE_DATE_EPOCH": epoch})
     run("docker", "save", "--output", str(path), name)
@@ -73,7 +73,7 @@ def image(folder: Path, version: str, epoch: str) -> Path:
 
 
 def provenance(folder: Path, files: list[Path], commit: str, version: str) -> Path:
-    """An in-toto statement with a SLSA provenance predicate over all files (https://slsa.dev/spec/v1.0/provenance)."""
+    """Write an in-toto statement with a SLSA provenance predicate over all files (https://slsa.dev/spec/v1.0/provenance)."""
     statement: dict[str, Any] = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": path.name, "digest": {"sha256": digest(path)}} for path in files],
@@ -104,7 +104,7 @@ def digest(path: Path) -> str:
 
 
 def checksums(folder: Path, files: list[Path]) -> None:
-    """SHA256SUMS, and its signature where RELEASE_KEY names a key."""
+    """Write SHA256SUMS, and its signature if RELEASE_KEY names a key."""
     path = folder / "SHA256SUMS"
     path.write_text("".join(f"{digest(each)}  {each.name}\n" for each in files), "utf-8")
     if key := os.environ.get("RELEASE_KEY"):

@@ -1,7 +1,7 @@
-"""Hooks of the site: navigation by the index, anchors as GitHub makes them, and links to files of the repository.
+"""Hooks of the site: navigation from the index, anchors as on GitHub, and links to files of the repository.
 
-`tests/docs` checks every link of the pages. The site has the folder `docs` alone, so a link that leads out of it becomes the
-path of the file.
+`tests/docs` checks every link of the pages. The site contains only the folder `docs`, so a link to a file outside it becomes
+the path of that file.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ def on_config(config: Any) -> Any:
 
 def on_page_markdown(markdown: str, *, page: Any, **_other: Any) -> str:
     if page.file.src_uri.startswith("adr/"):
-        # One folder up is still a page of the site.
+        # A link one folder up is still a page of the site.
         return re.sub(r"\[([^\]]*)\]\(\.\./\.\./([^)#\s]*)[^)]*\)", r"\1 (`\2`)", markdown)
     return OUTSIDE.sub(lambda link: f"{link[1]} (`{link[2]}`)" if link[1] != f"`{link[2]}`" else link[1], markdown)

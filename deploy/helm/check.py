@@ -1,8 +1,8 @@
-"""Checks the chart without a cluster.
+"""Check the chart without a cluster.
 
-It is linted and rendered by Helm's own library, and held to the API of several versions of Kubernetes and to what the
-documents promise. ``make chart`` runs it in an environment of its own. Prints each fault; exit code 1 when there is one. With
-``--render`` it prints the objects for the values that it is given, as JSON, and checks nothing.
+Helm's library lints and renders the chart. The objects must match the API of several versions of Kubernetes and the promises
+of docs/kubernetes.md. ``make chart`` runs this script in its own environment. It prints each fault and exits with 1 on a
+fault. With ``--render`` it reads values from standard input, prints the rendered objects as JSON, and checks nothing.
 """
 
 import json
@@ -27,23 +27,23 @@ from operations import (
 
 CHART = Path(__file__).parent / "gatewright"
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
-#: Kinds that are not Kubernetes' own: their controllers check them.
+#: Custom kinds, which the schemas of Kubernetes do not describe.
 _FOREIGN = frozenset({"ScaledObject", "PodMonitor", "PrometheusRule"})
 _SANDBOXED = frozenset({"worker", "testrunner"})
-#: What the live page looks with, brings decisions with and submits with.
+#: The identities of the live page: it reads, sends decisions and submits.
 _CONSOLE_IDENTITIES = ("watcher", "observer", "approver", "publisher")
-#: Of pods that do not have one: retention writes the ledger and takes from it, forge looks and submits, branches has no bus.
+#: Pods without exactly one identity: retention writes and deletes ledger entries, forge reads and submits, branches has none.
 _NUMBERS_OF_IDENTITIES: Mapping[str, int] = {"retention": 2, "forge": 2, "branches": 0}
 #: The port of webhooks.
 _WEBHOOKS = 8792
 
-#: Values that must render, by what they are for.
+#: Values that must render, by their purpose.
 CASES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "one server": {"nats": {"replicas": 1}},
-    "streams of other sizes": {"nats": {"streams": {"bytes": {"RESULTS": "2GiB", "INTAKE_ci": "64MiB"}, "days": {"DEAD": 90}}}},
-    "a server that exists": {"nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"}},
-    "identities that are given": {"identities": {"create": False}},
+    "stream sizes": {"nats": {"streams": {"bytes": {"RESULTS": "2GiB", "INTAKE_ci": "64MiB"}, "days": {"DEAD": 90}}}},
+    "an existing server": {"nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"}},
+    "existing identities": {"identities": {"create": False}},
     "a server in operator mode": {
         "nats": {"enabled": False, "url": "nats://nats.example:4222"},
         "identities": {"create": False, "operatorMode": True},
@@ -76,7 +76,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "roles": {"worker": {"pools": {"gpu": {"replicas": 1}, "default": {"replicas": 3}}}},
     },
     "plain scaling": {"autoscaling": {"enabled": True}},
-    "one policy over those of the image": {"policies": {"configMap": "policies"}},
+    "one policy replaces that of the image": {"policies": {"configMap": "policies"}},
     "policies, prompts, keys of models": {
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
         "prompts": {"configMap": "prompts"},
@@ -89,7 +89,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     },
     "a release of another name, by digest": {"image": {"repository": "team/gatewright", "digest": "sha256:" + "0" * 64}},
     "the live page": {"console": {"enabled": True, "hostName": "board.example", "tokens": {"secret": "board"}}},
-    "the live page at a provider, for those who come by the ingress": {
+    "the live page with a provider, through an ingress": {
         "nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"},
         "identities": {"publishers": ["people"]},
         "console": {
@@ -100,7 +100,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         },
         "networkPolicies": {"console": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     },
-    "a live page to look at": {
+    "a read-only live page": {
         "console": {
             "enabled": True,
             "hostName": "board.example",
@@ -108,7 +108,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
             "readOnly": True,
         }
     },
-    "forges that are polled": {
+    "polled forges": {
         "identities": {"publishers": ["forge"]},
         "policies": {"configMap": "policies"},
         "forge": {
@@ -117,7 +117,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         },
         "networkPolicies": {"monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
     },
-    "forges that send webhooks, by another publisher": {
+    "forges with webhooks and another publisher": {
         "nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"},
         "identities": {"create": False, "operatorMode": True, "publishers": ["requests"]},
         "policies": {"configMap": "policies"},
@@ -143,7 +143,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "bundles": {"accessMode": "ReadWriteMany"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
-    "branches that expire, beside a store": {
+    "branches and a store": {
         "retention": {
             "enabled": True,
             "branches": {
@@ -157,12 +157,12 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
         "networkPolicies": {"monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
     },
-    "branches alone, by bundles on a claim": {
+    "branches alone, with bundles on a claim": {
         "retention": {"branches": {"enabled": True, "repositories": ["ssh://git@git.example/team/project.git"]}},
         "bundles": {"accessMode": "ReadWriteMany"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
-    "everything in one corner of the cluster": {
+    "scheduling of all pods": {
         "scheduling": SCHEDULING,
         "identities": {"publishers": ["forge"]},
         "forge": {"enabled": True, "webhooks": True},
@@ -174,7 +174,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "bundles": {"store": "s3://evidence/team"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
-    "an account that reaches the store, and names looked up elsewhere": {
+    "an account with access to the store, and another DNS": {
         "bundles": {"store": "s3://evidence/team"},
         "serviceAccounts": {"gatekeeper": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/evidence"}}},
         "networkPolicies": {
@@ -192,16 +192,16 @@ CASES: Mapping[str, Mapping[str, Any]] = {
             "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         }
     },
-    "without policies of the network": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
+    "without network policies": {"networkPolicies": {"enabled": False}, "podDisruptionBudgets": {"enabled": False}},
 }
 
-#: Values that must be refused.
+#: Values that the chart must refuse.
 REFUSED: Mapping[str, Mapping[str, Any]] = {
     "a role that does not exist": {"roles": {"wroker": {"pools": {"default": {}}}}},
     "two servers": {"nats": {"replicas": 2}},
     "a size without its unit": {"nats": {"streams": {"bytes": {"RESULTS": "2"}}}},
-    "a ledger that forgets": {"nats": {"streams": {"days": {"RUNS": 90}}}},
-    "operator mode with identities of the job": {"identities": {"operatorMode": True}},
+    "a ledger with expiry": {"nats": {"streams": {"days": {"RUNS": 90}}}},
+    "operator mode with the keys job": {"identities": {"operatorMode": True}},
     "a URL with a password": {"nats": {"enabled": False, "url": "nats://me:secret@nats.example:4222"}},
     "no URL": {"nats": {"enabled": False}},
     "a publisher called operator": {"identities": {"publishers": ["operator"]}},
@@ -210,15 +210,15 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "KEDA without Prometheus": {"keda": {"enabled": True}},
     "a pool of gatekeepers": {"roles": {"gatekeeper": {"pools": {"other": {"replicas": 1}}}}},
     "a test without a command": {"test": {"repository": "https://git.example/team/project.git"}},
-    "rules of the organisation that are not named": {
+    "rules of the organisation without a list of files": {
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules"}},
     },
     "expiry without a policy": {"retention": {"enabled": True}, "bundles": {"store": "s3://evidence"}},
-    "expiry that sees no holds": {
+    "expiry without access to holds": {
         "retention": {"enabled": True},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
     },
-    "branches of no repository": {
+    "branches without a repository": {
         "retention": {"branches": {"enabled": True}},
         "bundles": {"store": "s3://evidence"},
         "policies": {"configMap": "policies", "organisation": {"configMap": "rules", "files": ["tested.cel"]}},
@@ -230,11 +230,11 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     },
     "a constraint without a topology": {"scheduling": {"topologySpreadConstraints": [{"maxSkew": 1}]}},
     "an account that does not exist": {"serviceAccounts": {"worker": {"annotations": {"a": "b"}}}},
-    "memory in a unit of no quantity": {"nats": {"resources": {"limits": {"memory": "2GB"}}}},
+    "memory in an unknown unit": {"nats": {"resources": {"limits": {"memory": "2GB"}}}},
     "a store with a password": {"bundles": {"store": "s3://key:secret@evidence"}},
     "a live page without a sign-in": {"console": {"enabled": True, "hostName": "board.example"}},
-    "a live page without a name": {"console": {"enabled": True, "tokens": {"secret": "board"}}},
-    "a live page of a role that does not exist": {
+    "a live page without a host name": {"console": {"enabled": True, "tokens": {"secret": "board"}}},
+    "a live page with an unknown role": {
         "console": {"enabled": True, "hostName": "board.example", "tokens": {"secret": "board", "roles": ["admin"]}}
     },
     "a signing agent on another host": {
@@ -246,19 +246,19 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
         }
     },
     "forges without a policy": {"identities": {"publishers": ["forge"]}, "forge": {"enabled": True}},
-    "forges by a publisher that does not exist": {"policies": {"configMap": "policies"}, "forge": {"enabled": True}},
-    "sources of webhooks that nothing receives": {
+    "forges with an unknown publisher": {"policies": {"configMap": "policies"}, "forge": {"enabled": True}},
+    "sources of webhooks without a receiver": {
         "identities": {"publishers": ["forge"]},
         "policies": {"configMap": "policies"},
         "forge": {"enabled": True},
         "networkPolicies": {"forge": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     },
-    "a word that is unknown": {"networkPolicy": {"enabled": True}},
+    "an unknown value": {"networkPolicy": {"enabled": True}},
 }
 
 
 def rendered(values: Mapping[str, Any], release: str = "gatewright") -> list[dict[str, Any]]:
-    """All objects. Raises HelmError for values that the chart refuses."""
+    """Return all objects. Raises HelmError for values that the chart refuses."""
     return [
         document
         for name, text in sorted(_files(values, release).items())
@@ -269,7 +269,7 @@ def rendered(values: Mapping[str, Any], release: str = "gatewright") -> list[dic
 
 
 def rendered_notes(values: Mapping[str, Any]) -> str:
-    """What an installation prints at its end."""
+    """Return the notes that an installation prints."""
     return next(text for name, text in _files(values, "gatewright").items() if name.endswith("NOTES.txt"))
 
 
@@ -279,36 +279,38 @@ def _files(values: Mapping[str, Any], release: str) -> dict[str, str]:
         return files
 
 
-def faults_of_walls(documents: list[dict[str, Any]]) -> Iterator[str]:
-    """What docs/kubernetes.md says of every pod."""
+def faults_of_pod_security(documents: list[dict[str, Any]]) -> Iterator[str]:
+    """Check the security settings of every pod that docs/kubernetes.md lists."""
     for component, template in pod_templates(documents):
         pod = template["spec"]
         if pod["automountServiceAccountToken"] is not (component == "keys"):
-            yield f"{component}: a token of the cluster's API"
+            yield f"{component}: has an API token although it must not, or lacks one"
         if pod["securityContext"]["runAsUser"] == 0 or not pod["securityContext"]["runAsNonRoot"]:
-            yield f"{component}: root"
+            yield f"{component}: may run as root"
         if pod.get("hostNetwork") or pod.get("hostPID") or any("hostPath" in volume for volume in pod["volumes"]):
-            yield f"{component}: something of its node"
+            yield f"{component}: uses a namespace or a path of its node"
         yield from faults_of_secrets(component, pod["volumes"])
         for container in pod["containers"]:
-            walls = container["securityContext"]
+            security = container["securityContext"]
             if (
-                walls["allowPrivilegeEscalation"]
-                or not walls["readOnlyRootFilesystem"]
-                or walls["capabilities"] != {"drop": ["ALL"]}
+                security["allowPrivilegeEscalation"]
+                or not security["readOnlyRootFilesystem"]
+                or security["capabilities"] != {"drop": ["ALL"]}
             ):
-                yield f"{component}: {walls}"
-            if ("procMount" in walls) is not (component in _SANDBOXED):
-                yield f"{component}: what the sandbox alone needs"
+                yield f"{component}: insecure security context: {security}"
+            if ("procMount" in security) is not (component in _SANDBOXED):
+                yield f"{component}: has procMount although only sandboxed roles need it, or lacks it"
             if "memory" not in container["resources"]["limits"]:
-                yield f"{component}: no limit of memory"
+                yield f"{component}: has no memory limit"
             if any("value" in entry and "SEED" in entry["value"] for entry in container.get("env", ())):
-                yield f"{component}: a seed in a variable"
+                yield f"{component}: an environment variable contains a seed"
 
 
 def faults_of_secrets(component: str, volumes: list[dict[str, Any]]) -> Iterator[str]:
-    """Whose identities a pod has, and whether it can sign bundles: one to each pod but three. The live page has those that it
-    looks, brings decisions and submits with, and no other.
+    """Check the identities of a pod, and that only the gatekeeper has the signing key.
+
+    A pod has one identity, except those of ``_NUMBERS_OF_IDENTITIES`` and the live page (``_CONSOLE_IDENTITIES``). The keys
+    job and the NATS servers are not checked.
     """
     secrets = [volume["secret"] for volume in volumes if "secret" in volume]
     parts = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
@@ -320,74 +322,74 @@ def faults_of_secrets(component: str, volumes: list[dict[str, Any]]) -> Iterator
     else:
         right = component in {"keys", "nats"} or len(identities) == _NUMBERS_OF_IDENTITIES.get(component, 1)
     if not right:
-        yield f"{component}: identities {sorted(identities)}"
+        yield f"{component}: has the wrong identities: {sorted(identities)}"
     private = [each for each in secrets if each["secretName"].endswith("-signing") and "items" not in each]
     if bool(private) is not (component == "gatekeeper"):
-        yield f"{component}: the key that signs bundles"
+        yield f"{component}: has the signing key although only the gatekeeper needs it, or lacks it"
 
 
 def faults_of_names(documents: list[dict[str, Any]]) -> Iterator[str]:
-    """Selectors find the pods they are for; no two objects have one name; every claim and account that a pod names is there."""
+    """Check names, labels and selectors: names are unique, selectors match pods, and the service account of each pod exists."""
     seen: set[tuple[str, str]] = set()
     for each in documents:
         name = (each["kind"], each["metadata"]["name"])
         if name in seen:
-            yield f"two objects {name}"
+            yield f"{name}: two objects have this name"
         seen.add(name)
         labels = each["metadata"]["labels"]
         for label in ("name", "instance", "version", "managed-by", "part-of"):
             if f"app.kubernetes.io/{label}" not in labels:
-                yield f"{name}: no label {label}"
+                yield f"{name}: lacks the label {label}"
         if each["kind"] in {"Deployment", "StatefulSet"}:
             wanted, given = each["spec"]["selector"]["matchLabels"], each["spec"]["template"]["metadata"]["labels"]
             if not wanted.items() <= given.items():
-                yield f"{name}: its selector does not find its pods"
+                yield f"{name}: its selector does not match its pods"
         if each["kind"] in {"PodDisruptionBudget", "Service"}:
             selector = each["spec"]["selector"].get("matchLabels", each["spec"]["selector"])
             if not any(selector.items() <= pod["metadata"]["labels"].items() for _, pod in pod_templates(documents)):
-                yield f"{name}: it selects no pod"
+                yield f"{name}: selects no pod"
     for component, template in pod_templates(documents):
         pod = template["spec"]
         if ("ServiceAccount", pod["serviceAccountName"]) not in seen:
-            yield f"{component}: no account {pod['serviceAccountName']}"
+            yield f"{component}: the account {pod['serviceAccountName']} does not exist"
 
 
 def faults_of_scaling(documents: list[dict[str, Any]]) -> Iterator[str]:
-    """Each scaler has a Deployment, which then says no number of its own; the gatekeeper is scaled by no figure."""
+    """Check that each scaler targets a Deployment without ``replicas``, and that none targets the gatekeeper."""
     deployments = {each["metadata"]["name"]: each for each in documents if each["kind"] == "Deployment"}
     for each in documents:
         if each["kind"] in {"ScaledObject", "HorizontalPodAutoscaler"}:
             target = deployments.get(each["spec"]["scaleTargetRef"]["name"])
             if target is None or "replicas" in target["spec"]:
-                yield f"{each['metadata']['name']}: scales nothing, or something that has a number of its own"
+                yield f"{each['metadata']['name']}: targets no Deployment, or one with replicas"
             elif target["metadata"]["labels"]["app.kubernetes.io/component"] == "gatekeeper":
-                yield "the gatekeeper is scaled"
+                yield f"{each['metadata']['name']}: targets the gatekeeper"
             elif each["kind"] == "ScaledObject":
                 labels = target["spec"]["template"]["metadata"]["labels"]
                 own = f'{{queue="{labels["app.kubernetes.io/component"]}",pool="{labels["gatewright/pool"]}"}}'
                 if own not in each["spec"]["triggers"][0]["metadata"]["query"]:
-                    yield f"{each['metadata']['name']}: is scaled by more than lies in its pool, or by something else"
+                    yield f"{each['metadata']['name']}: its query is not restricted to the queue of its pool"
 
 
 def faults_of_networks(documents: list[dict[str, Any]]) -> Iterator[str]:
-    """What deletes branches is let to no bus, and writes no bundle."""
+    """Check that the branches pod cannot reach the bus or write bundles."""
     for component, template in pod_templates(documents):
         pod = template["spec"]
         if component != "branches":
             continue
         if any("NATS" in entry["name"] for entry in pod["containers"][0]["env"]):
-            yield "branches: is told of a bus"
+            yield "branches: an environment variable configures the bus"
         if any(mount["name"] == "bundles" and not mount.get("readOnly") for mount in pod["containers"][0]["volumeMounts"]):
-            yield "branches: writes bundles"
+            yield "branches: can write bundles"
         policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
         own = [policy for policy in policies if selects(policy["podSelector"], template["metadata"]["labels"])]
         ports = {port["port"] for policy in own for rule in policy.get("egress", ()) for port in rule["ports"]}
         if len(own) != 1 or 4222 in ports:
-            yield f"branches: is let out by {len(own)} policies, to {sorted(ports)}"
+            yield f"branches: {len(own)} network policies allow egress to {sorted(ports)}"
 
 
 def faults_of_forge(documents: list[dict[str, Any]]) -> Iterator[str]:
-    """What shows runs on forges looks and submits, reaches forges, and is reached by webhooks and monitoring alone."""
+    """Check the forge pod: identities to read and submit, egress to forges, ingress for webhooks and monitoring only."""
     for component, template in pod_templates(documents):
         if component != "forge":
             continue
@@ -395,27 +397,27 @@ def faults_of_forge(documents: list[dict[str, Any]]) -> Iterator[str]:
         names = (volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume)
         kinds = {name.partition("-identity-")[2].partition("-")[0] for name in names if "-identity-" in name}
         if kinds != {"watcher", "publisher"}:
-            yield f"forge: identities {sorted(kinds)}"
+            yield f"forge: has the wrong identities: {sorted(kinds)}"
         container = pod["containers"][0]
         receives = any(word.startswith("--http=") for word in container["args"])
         own = [each for each in documents if each["metadata"]["name"].endswith("-forge")]
         if receives is not any(each["kind"] == "Service" for each in own):
-            yield "forge: a Service and no webhooks, or webhooks and no Service"
+            yield "forge: has a Service without webhooks, or webhooks without a Service"
         policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
         found = [policy for policy in policies if selects(policy["podSelector"], template["metadata"]["labels"])]
         into = {port["port"] for policy in found for rule in policy.get("ingress", ()) for port in rule["ports"]}
         out = {port["port"] for policy in found for rule in policy.get("egress", ()) for port in rule["ports"]}
         if not into <= ({9464, _WEBHOOKS} if receives else {9464}) or (found and not {443, 4222} <= out):
-            yield f"forge: is let in at {sorted(into)}, and out to {sorted(out)}"
+            yield f"forge: wrong network policies: ingress {sorted(into)}, egress {sorted(out)}"
 
 
-def faults_of_versions(documents: list[dict[str, Any]], looked_at: set[str]) -> Iterator[str]:
-    """``looked_at``: objects, as text, that another case had too."""
+def faults_of_versions(documents: list[dict[str, Any]], validated: set[str]) -> Iterator[str]:
+    """Validate objects against each version of Kubernetes; skip and extend ``validated``, the validated objects as JSON."""
     for each in documents:
         text = json.dumps(each, sort_keys=True)
-        if each["kind"] in _FOREIGN or text in looked_at:
+        if each["kind"] in _FOREIGN or text in validated:
             continue
-        looked_at.add(text)
+        validated.add(text)
         for version in VERSIONS:
             try:
                 kubernetes_validate.validate(each, version, strict=True)
@@ -425,12 +427,12 @@ def faults_of_versions(documents: list[dict[str, Any]], looked_at: set[str]) -> 
 
 def main() -> int:
     faults = [f"lint: {each}" for each in helm_python.lint(str(CHART), strict=True)["messages"] if each["severity"] >= 2]
-    looked_at: set[str] = set()
+    validated: set[str] = set()
     for case, values in CASES.items():
         documents = rendered(values, "delivery" if "another name" in case else "gatewright")
-        versions = partial(faults_of_versions, looked_at=looked_at)
+        versions = partial(faults_of_versions, validated=validated)
         checks = (
-            *(faults_of_walls, faults_of_names, faults_of_scaling, faults_of_networks, faults_of_forge),
+            *(faults_of_pod_security, faults_of_names, faults_of_scaling, faults_of_networks, faults_of_forge),
             *(faults_of_operations, versions),
         )
         faults += [f"{case}: {fault}" for check in checks for fault in check(documents)]
@@ -447,7 +449,7 @@ def main() -> int:
             rendered(values)
         except helm_python.HelmError:
             continue
-        faults.append(f"{case}: is not refused")
+        faults.append(f"{case}: the chart accepts these values")
     sys.stdout.writelines(f"FAULT {fault}\n" for fault in faults)
     sys.stdout.write(
         f"{len(CASES)} cases on Kubernetes {VERSIONS[0]} to {VERSIONS[-1]}, {len(REFUSED)} refusals, {len(faults)} faults\n"

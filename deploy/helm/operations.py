@@ -1,4 +1,4 @@
-"""What operators of clusters expect of a chart, checked on rendered objects; and its notes, tried as they are printed."""
+"""Check rendered objects for what cluster operators expect of a chart, and run the commands of its notes."""
 
 import base64
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-#: What every pod of a case has where ``scheduling`` asks for it.
+#: The values of ``scheduling`` that every pod of a case must have.
 SCHEDULING: Mapping[str, Any] = {
     "nodeSelector": {"pool": "delivery"},
     "tolerations": [{"key": "delivery", "operator": "Exists"}],
@@ -21,7 +21,7 @@ SCHEDULING: Mapping[str, Any] = {
 _ONE_VERSION = re.compile(r"@sha256:[0-9a-f]{64}$|:[0-9]+\.[0-9]+\.[0-9]+(-[a-z0-9.]+)?$")
 _QUANTITY = re.compile(r"([0-9]+)(Mi|Gi)")
 _SEED = b"a seed, of the notes' test"
-#: Answers as kubectl does where the notes ask it for a Secret, and shows what else it was asked.
+#: A stand-in for kubectl: it prints a Secret for `get secret`, and reports other commands on standard error.
 _KUBECTL = """#!/bin/sh
 case "$*" in
     *"get secret"*"{.data.publisher\\.nk}"* | *"get secret"*"{.data.publisher\\.creds}"*) printf %s "$SECRET" ;;
@@ -31,7 +31,7 @@ esac
 
 
 def pod_templates(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each pod with its metadata and specification, by component."""
+    """Yield the component and the template (metadata and specification) of each pod."""
     for each in documents:
         if each["kind"] == "Pod":
             yield each["metadata"]["labels"]["app.kubernetes.io/component"], each
@@ -41,8 +41,13 @@ def pod_templates(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[s
 
 
 def faults_of_operations(documents: list[dict[str, Any]]) -> Iterator[str]:
-    """1. a pod asks for the disk it writes to  2. an image is one version  3. Go knows its memory  4. a server that lags is not
-    killed  5. each pod has a policy of the network where any has one.
+    """Check the numbered rules.
+
+    1. A pod requests the disk space that it writes to.
+    2. An image has a fixed version.
+    3. GOMEMLIMIT is below the memory limit.
+    4. Liveness does not depend on streams that catch up.
+    5. If there are network policies, each pod has one.
     """
     policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
     for component, template in pod_templates(documents):
@@ -50,13 +55,13 @@ def faults_of_operations(documents: list[dict[str, Any]]) -> Iterator[str]:
         on_disk = any(volume.get("emptyDir", {}).get("medium", "") == "" for volume in pod["volumes"] if "emptyDir" in volume)
         for container in pod["containers"]:
             if on_disk and "ephemeral-storage" not in container["resources"]["requests"]:  # 1
-                yield f"{component}: writes to its node's disk and asks for none of it"
+                yield f"{component}: writes to the node's disk and requests no ephemeral-storage"
             if not _ONE_VERSION.search(container["image"]):  # 2
-                yield f"{component}: {container['image']} is another image tomorrow"
+                yield f"{component}: the image {container['image']} has no fixed version"
             if component == "nats":
                 yield from _faults_of_server(container)  # 3, 4
         if policies and not any(selects(policy["podSelector"], template["metadata"]["labels"]) for policy in policies):  # 5
-            yield f"{component}: no policy of the network"
+            yield f"{component}: has no network policy"
 
 
 def _faults_of_server(container: dict[str, Any]) -> Iterator[str]:
@@ -64,13 +69,13 @@ def _faults_of_server(container: dict[str, Any]) -> Iterator[str]:
     limit = int(most[1]) << {"Mi": 20, "Gi": 30}[most[2]] if most else 0
     given = {entry["name"]: entry["value"] for entry in container["env"]}
     if not 0.8 * limit < int(given.get("GOMEMLIMIT", 0)) < limit:
-        yield f"nats: GOMEMLIMIT {given.get('GOMEMLIMIT')} of {limit}"
+        yield f"nats: GOMEMLIMIT {given.get('GOMEMLIMIT')} is not between 80 % and 100 % of the memory limit {limit}"
     if container["livenessProbe"]["httpGet"]["path"] != "/healthz?js-enabled-only=true":
-        yield "nats: a stream that lags ends its server"
+        yield "nats: a stream that catches up fails the liveness probe"
 
 
 def faults_of_scheduling(documents: list[dict[str, Any]]) -> Iterator[str]:
-    """Every pod may run only where ``scheduling`` says; what a constraint counts are pods of the same component."""
+    """Check that every pod has the values of ``SCHEDULING``, and that its constraints select pods of its component."""
     for component, template in pod_templates(documents):
         pod = template["spec"]
         for name, value in SCHEDULING.items():
@@ -79,21 +84,22 @@ def faults_of_scheduling(documents: list[dict[str, Any]]) -> Iterator[str]:
                 given = [{key: part for key, part in each.items() if key != "labelSelector"} for each in given]
                 labels = template["metadata"]["labels"].items()
                 if any(not each["labelSelector"]["matchLabels"].items() <= labels for each in pod[name]):
-                    yield f"{component}: a constraint counts other pods"
+                    yield f"{component}: a constraint selects other pods"
             if given != value:
-                yield f"{component}: {name} is {given}"
+                yield f"{component}: {name} is {given}, not {value}"
 
 
 def faults_of_changes(
     before: list[dict[str, Any]], after: list[dict[str, Any]], version: list[dict[str, Any]]
 ) -> Iterator[str]:
-    """A Job that is another has another name; pods that read policies are replaced when those change. ``version`` differs from
-    ``before`` in the version of its policies alone, ``after`` in its publishers.
+    """Check that a changed Job has a new name, and that pods with policies are replaced when the policies change.
+
+    ``after`` differs from ``before`` in its publishers, ``version`` in the version of its policies.
     """
     jobs = [{each["metadata"]["name"]: each["spec"] for each in some if each["kind"] == "Job"} for some in (before, after)]
     for name, spec in jobs[0].items():
-        if not name.endswith("-keys") and jobs[1].get(name, spec) != spec:  # helm itself replaces the Jobs of hooks
-            yield f"{name}: a Job cannot be changed"
+        if not name.endswith("-keys") and jobs[1].get(name, spec) != spec:  # Helm replaces the Jobs of hooks
+            yield f"{name}: its specification changes and its name does not"
     sums = [
         {
             component: template["metadata"].get("annotations", {}).get("checksum/policies")
@@ -104,11 +110,11 @@ def faults_of_changes(
     ]
     for component, checksum in sums[0].items():
         if checksum is None or checksum == sums[1][component]:
-            yield f"{component}: keeps the policies that it has read"
+            yield f"{component}: a change of the policies does not replace it"
 
 
 def faults_of_notes(notes: str) -> Iterator[str]:
-    """The commands that the notes print: run by a shell, with a kubectl that answers as a cluster does."""
+    """Run the commands of the notes in a shell, with a stand-in for kubectl."""
     lines = notes.partition("Publish from your machine:\n")[2].partition("\n\n")[0]
     script = re.sub(r"^(  GATEWRIGHT_.*) gatewright submit", r"\1 env -u PATH /usr/bin/env", lines, flags=re.MULTILINE)
     with tempfile.TemporaryDirectory() as folder:
@@ -132,14 +138,14 @@ def faults_of_notes(notes: str) -> Iterator[str]:
         given = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
         seed = Path(folder, given.get("GATEWRIGHT_NATS_SEED", "none"))
         if done.returncode != 0 or not seed.is_file() or seed.read_bytes() != _SEED:
-            yield f"the commands fail: {done.stderr.strip()}"
+            yield f"a command fails: {done.stderr.strip()}"
         elif seed.stat().st_mode & 0o077:
-            yield f"others can read {seed.name}, so gatewright refuses it"
+            yield f"other users can read {seed.name}, so gatewright refuses it"
         if not re.fullmatch(r"(nats|tls)://\S+:\d+", given.get("GATEWRIGHT_NATS_URL", "")):
-            yield "they name no server"
+            yield "GATEWRIGHT_NATS_URL is not the URL of a server"
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a selector of a policy finds pods with these labels."""
+    """Return whether a selector of a policy matches these labels."""
     barred = any(labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", ()))
     return not barred and bool(selector.get("matchLabels", {}).items() <= labels.items())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The health check of a container: asks the service inside whether it is ready. 0: it is. 1: it is not, and says why."""
+"""Check whether the service in this container is ready. Exit code 0: ready. 1: not ready; prints the reason."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ _SECONDS = 4.0
 
 
 def main() -> int:
-    """Plain sockets: it is run every few seconds, and an HTTP client takes longer to import than the answer takes."""
+    """Use plain sockets: the check runs every few seconds, and importing an HTTP client takes longer than the request."""
     port = int(os.environ.get("GATEWRIGHT_METRICS_PORT", "9464"))
     try:
         with socket.create_connection(("127.0.0.1", port), _SECONDS) as connection:
@@ -17,7 +17,7 @@ def main() -> int:
             connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             answer = b"".join(iter(lambda: connection.recv(4096), b""))
     except OSError as error:
-        sys.stdout.write(f"no answer: {error}\n")
+        sys.stdout.write(f"the service does not answer on port {port}: {error}\n")
         return 1
     head, _, body = answer.partition(b"\r\n\r\n")
     sys.stdout.write(body.decode("utf-8", "replace")[:1000])

@@ -1,8 +1,8 @@
 #!/opt/gatewright/bin/python
-"""Makes the keys of a release on Kubernetes, and keeps them in Secrets.
+"""Create the keys of a release on Kubernetes and store them in Secrets.
 
-One for each identity of the bus, one for the key that signs bundles, one for the configuration of the NATS servers. A key that
-is there stays; the servers' configuration is written anew when it differs. It asks the cluster's API as the account of its pod.
+There is one Secret for each identity of the bus, one for the signing key, and one for the configuration of the NATS servers.
+The script never replaces a key. It updates the servers' configuration when it differs. It uses the API token of its pod.
 """
 
 import argparse
@@ -32,14 +32,14 @@ class SecretStore:
         self._base = f"https://{host}:{port}/api/v1/namespaces/{namespace}/secrets"
         self._token = (_ACCOUNT / "token").read_text().strip()
         self._labels = dict(labels)
-        # No proxy: the address is that of the cluster's own service.
+        # No proxy: the API is a service of the cluster.
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))),
         )
 
     def read(self, name: str) -> dict[str, bytes] | None:
-        """Its files by name. None when there is none."""
+        """Return the files of a Secret by name, or None if it does not exist."""
         found = self._ask("GET", name)
         return None if found is None else {key: base64.b64decode(data) for key, data in (found.get("data") or {}).items()}
 
@@ -59,7 +59,7 @@ class SecretStore:
         }
 
     def _ask(self, method: str, name: str, document: object = None) -> dict[str, dict[str, str]] | None:
-        request = urllib.request.Request(  # noqa: S310 - the address is made above
+        request = urllib.request.Request(  # noqa: S310 - the address is built above
             self._base if method == "POST" else f"{self._base}/{name}",
             None if document is None else json.dumps(document).encode(),
             {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json", "Accept": "application/json"},
@@ -72,15 +72,15 @@ class SecretStore:
         except urllib.error.HTTPError as error:
             if method == "GET" and error.code == 404:
                 return None
-            raise SystemExit(f"{method} {name}: the cluster's API says {error.code} {error.reason}") from None
+            raise SystemExit(f"{method} {name}: the cluster's API answers {error.code} {error.reason}") from None
         except (OSError, ValueError) as error:
-            raise SystemExit(f"{method} {name}: the cluster's API cannot be asked: {error}") from None
+            raise SystemExit(f"{method} {name}: cannot reach the cluster's API: {error}") from None
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0: all is there. 1, with the reason: something could not be read, made or kept."""
+    """Exit code 0: all Secrets exist. 1: reading, creating or storing one failed; prints the reason."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prefix", required=True, help="what the names of the Secrets begin with")
+    parser.add_argument("--prefix", required=True, help="prefix of the names of the Secrets")
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--pools", default="")
     parser.add_argument("--ledger-partitions", type=int, default=1)
@@ -119,7 +119,7 @@ def _identities(store: SecretStore, prefix: str, folder: Path, publishers: Seque
             store.create(
                 f"{prefix}-identity-{name}", {file: (folder / file).read_bytes() for file in (f"{name}.nk", f"{name}.pub")}
             )
-            _say(f"identity {name}: made")
+            _print_line(f"created identity {name}")
 
 
 def _signing_key(store: SecretStore, prefix: str, home: Path) -> None:
@@ -130,7 +130,7 @@ def _signing_key(store: SecretStore, prefix: str, home: Path) -> None:
     path = keys.home_key(home)
     keys.create(path)
     store.create(f"{prefix}-signing", {file.name: file.read_bytes() for file in (path, keys.public_path(path))})
-    _say("signing key: made")
+    _print_line("created the signing key")
 
 
 def _servers(store: SecretStore, given: argparse.Namespace, identities: Path) -> None:
@@ -142,14 +142,14 @@ def _servers(store: SecretStore, given: argparse.Namespace, identities: Path) ->
         files["cluster-password"] = (kept or {}).get("cluster-password") or f"k{secrets.token_hex(32)}".encode()
     if kept is None:
         store.create(name, files)
-        _say(f"configuration of {servers} NATS servers: made")
+        _print_line(f"created the configuration of {servers} NATS servers")
     elif kept != files:
         store.replace(name, files)
-        _say(f"configuration of {servers} NATS servers: written anew")
+        _print_line(f"updated the configuration of {servers} NATS servers")
 
 
 def _configuration(given: argparse.Namespace, identities: Path, number: int) -> bytes:
-    """Of the server ``number``, from 0: the pod of that number in the StatefulSet is reached by the name in the routes."""
+    """Render the configuration of one server. ``number`` starts at 0 and is the ordinal of its pod, which the routes name."""
     from gatewright.bus.identities import earlier_keys, public_keys
     from gatewright.bus.server_config import Cluster, ServerConfig, accounts, render
 
@@ -176,7 +176,7 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 

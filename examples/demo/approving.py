@@ -1,7 +1,7 @@
-"""A run that waits for a person before it lands. Here this script is the person: it makes a key, and answers with it.
+"""A run that waits for human approval before it lands. The script acts as the approver, with a key that it creates.
 
-The rule and the roster are policies of the operator (``docs/approvals.md``); the answer goes in from a second process, as from
-another terminal, while the run is parked.
+The operator's policies define the approval rule and the approvers (``docs/approvals.md``). A second process sends the approval
+while the run waits, as from another terminal.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ RULE = {
     "within_seconds": 3600,
     "phrase": PHRASE,
 }
-#: Seconds after which a question that never comes is given up.
+#: Seconds to wait for the approval request.
 PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
 class Approving:
-    """``folder`` is all its own; ``prefix`` the environment of the tests."""
+    """A run with an approval. It owns ``folder``; ``prefix`` is the environment of its tests."""
 
     folder: Path
     prefix: Path
@@ -59,24 +59,24 @@ class Approving:
         return {**os.environ, **own}
 
     def play(self) -> None:
-        """Order, wait until it is asked, answer, and check the evidence. Raises SystemExit where anything else comes of it."""
+        """Start the run, approve its request, and verify the evidence. Raises SystemExit if a step fails."""
         self._prepare()
         project, patch = self.folder / "greeter", self.folder / "greeter.patch"
-        asked_for = ["run", REQUEST, "--allow", "greeter.py", "--test", "python -m unittest -q test_greeter"]
-        words = [*asked_for, "--env", str(self.prefix), "--patch", str(patch)]
+        order = ["run", REQUEST, "--allow", "greeter.py", "--test", "python -m unittest -q test_greeter"]
+        words = [*order, "--env", str(self.prefix), "--patch", str(patch)]
         self._print_command(words)
         with subprocess.Popen([*GATEWRIGHT, *words], cwd=project, env=self._environment) as process:
             try:
                 self._answer(self._question(process))
                 code = process.wait()
             except BaseException:
-                # Interrupted, or not asked: the command aborts its run and stops what it started.
+                # Interrupted, or no request: the command aborts its run and stops its processes.
                 process.terminate()
                 process.wait()
                 raise
         if code != 0:
-            raise SystemExit(f"the run that was approved did not succeed: exit {code}")
-        self.console.rule("its evidence says who said yes; checked offline")
+            raise SystemExit(f"the approved run failed: exit {code}")
+        self.console.rule("the evidence names the approver; verified offline")
         if subprocess.run([*GATEWRIGHT, "verify"], cwd=project, env=self._environment, check=False).returncode != 0:
             raise SystemExit("the bundle does not verify")
 
@@ -96,17 +96,17 @@ class Approving:
         (policies / "approvers.json").write_text(json.dumps({"version": "1", "people": people}))
 
     def _question(self, process: subprocess.Popen[bytes]) -> str:
-        """The run that is asked about, once it is parked."""
+        """Return the id of the run once it waits for approval."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and process.poll() is None:
             waiting = self._ask("approvals", "list", "--json").get("approvals", [])
             if waiting:
                 return str(waiting[0]["request"]["run_id"])
             time.sleep(0.2)
-        raise SystemExit("the run never asked for its approval")
+        raise SystemExit("the run requested no approval")
 
     def _answer(self, run_id: str) -> None:
-        notice = "the run is parked. As from another terminal, this script answers, with a key that it made:"
+        notice = "The run waits. As from another terminal, the script approves it with its own key:"
         self.console.print(f"\n{notice}", soft_wrap=True)
         words = ["approvals", "approve", run_id, "--as", PERSON, "--key", str(self._key), "--phrase", PHRASE]
         self._print_command(words)
@@ -114,10 +114,10 @@ class Approving:
             raise SystemExit("the approval was refused")
 
     def _ask(self, *words: str) -> dict[str, Any]:
-        """What a command answers as JSON; nothing while there is no stack that could."""
-        place, env = self.folder / "greeter", self._environment
-        asked = subprocess.run([*GATEWRIGHT, *words], cwd=place, env=env, check=False, capture_output=True, text=True)
-        answer: dict[str, Any] = json.loads(asked.stdout) if asked.returncode == 0 else {}
+        """Return the JSON output of a command; empty if it fails, for example while no stack runs."""
+        folder, env = self.folder / "greeter", self._environment
+        done = subprocess.run([*GATEWRIGHT, *words], cwd=folder, env=env, check=False, capture_output=True, text=True)
+        answer: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
         return answer
 
     def _print_command(self, words: list[str]) -> None:

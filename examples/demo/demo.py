@@ -1,10 +1,10 @@
-"""The main job, end to end, on a real project: a codemod for two workers that lands, and five attacks that do not.
+"""The main use, end to end, on a real project: a codemod by two workers lands, and the gatekeeper refuses five attacks.
 
-Then recorded runs: a model's change, and that of a real coding agent where it is installed. They were recorded from a scripted
-model; no model is asked, and no key needed. Then a run that waits for an approval, given with a key that the demo made. Last,
-five changes for one branch, through its merge queue.
+Recorded runs follow: a model's change, and that of a real coding agent if it is installed. The recordings are from a scripted
+model, so the demo calls no model and needs no key. Then a run waits for an approval, which the demo signs with its own key.
+Finally five changes pass through the merge queue of one branch.
 
-Run it with `make demo`. Everything it makes lies in `.demo/`; nothing outside is touched.
+Run it with `make demo`. It writes only into `.demo/`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-#: A place for each Python: two of them may be tried at once.
+#: One folder per Python version, because two may run the demo at once.
 DEMO = ROOT / ".demo" / f"python-{platform.python_version()}"
 PROJECT = DEMO / "markdown"
 #: Where ``make agents`` installs coding agents.
 AGENTS = ROOT / ".agents"
 PINNED = (HERE / "requirements.lock", HERE / "sdist.txt")
-#: An environment for each Python and each set of pinned packages that the demo is run with.
+#: One environment per Python version and set of pinned packages.
 PREFIX = DEMO / f"env-{hashlib.sha256(b''.join(map(Path.read_bytes, PINNED))).hexdigest()[:8]}"
-#: git on the project, whatever the user's own configuration signs or hooks into.
+#: git on the project, without the user's signing and hooks.
 IDENTITY = ("-c", "user.name=Demo", "-c", "user.email=demo@localhost")
 GIT = ("git", "-C", str(PROJECT), *IDENTITY, "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null")
 GATEWRIGHT = [sys.executable, "-m", "gatewright.app.cli.main"]
@@ -62,7 +62,7 @@ def main() -> int:
     console.rule(f"{alone + 1}. five changes for one branch, through its merge queue")
     queued = Queueing(DEMO / "queue", PREFIX, console).play()
     seconds = time.monotonic() - started
-    console.rule("what happened")
+    console.rule("results")
     report(landed, refused, played)
     console.print(f"\n{alone + len(ORDERS)} runs took [bold]{seconds:.1f} s[/] after set-up; no attack moved a ref")
     look(landed, refused[0][1])
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def prepare() -> None:
-    """A git repository from a source distribution, and an environment for its tests and the codemod."""
+    """Create a git repository from a source distribution, and an environment for its tests and the codemod."""
     console.rule("set-up")
     DEMO.mkdir(parents=True, exist_ok=True)
     (DEMO / ".gitignore").write_text("*\n")
@@ -79,7 +79,7 @@ def prepare() -> None:
         set_up()
     shutil.rmtree(PROJECT, ignore_errors=True)
     (archive,) = (PREFIX / "sources").glob("*.tar.gz")
-    # Python has learnt only in 3.11.4 not to give root's files the owners that the archive names, whom git then mistrusts.
+    # Before 3.11.4, Python as root sets the owners that the archive names, and git refuses such files.
     run(["tar", "-xzof", str(archive), "-C", str(DEMO)])
     (DEMO / archive.name.removesuffix(".tar.gz")).rename(PROJECT)
     (PROJECT / CODEMOD).parent.mkdir(exist_ok=True)
@@ -91,14 +91,14 @@ def prepare() -> None:
 
 
 def set_up() -> None:
-    """What is downloaded, all of it pinned and hash-checked; a set-up that was interrupted begins again."""
+    """Download pinned packages and check their hashes. An interrupted set-up starts again."""
     shutil.rmtree(PREFIX, ignore_errors=True)
     console.print("an environment with the codemod (ruff) and what the project's tests import ...")
     venv.create(PREFIX, with_pip=True, symlinks=True)
     pip = [str(PREFIX / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([*pip, "install", "--require-hashes", "--requirement", str(HERE / "requirements.lock")])
     console.print("the source distribution of a real project ...")
-    # pip asks the project's build for its metadata: that of the environment, so that nothing unpinned is fetched and run.
+    # pip runs the project's build for its metadata. Use the environment's build tools, so that pip fetches no unpinned code.
     source = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
     run([*pip, "download", *source, "--requirement", str(HERE / "sdist.txt"), "--dest", str(PREFIX / "sources")])
     run([*pip, "uninstall", "--yes", "pip"])  # the codemod and the tests need no installer
@@ -106,20 +106,20 @@ def set_up() -> None:
 
 
 def codemod() -> dict[str, object]:
-    """Two workers share a codemod; the project's own tests prove it; it lands on a branch; the bundle verifies."""
+    """Run a codemod with two workers and the project's tests; check that it lands on a branch and its bundle verifies."""
     console.rule("1. a codemod over a real project, split for two workers")
     change = Change("Use f-strings and today's idioms", allow="markdown", test=TESTS)
     code, result = change.order("--exec", MODERNISE, "--shards", "2", "--workers", "2")
     if code != 0 or result["status"] != "SUCCESS":
         raise SystemExit(f"the codemod run did not succeed: {result}")
-    console.rule("its evidence, checked offline")
+    console.rule("the evidence, verified offline")
     if subprocess.run([*GATEWRIGHT, "verify", str(result["bundle"])], cwd=PROJECT, check=False).returncode != 0:
         raise SystemExit("the bundle does not verify")
     return result
 
 
 def hostile() -> list[tuple[Attack, dict[str, object]]]:
-    """Each attack as a run of its own; each must be refused for its own reason, and no ref may have moved."""
+    """Run each attack. The gatekeeper must refuse it with its reason code, and no ref may move."""
     before = refs()
     outcomes = []
     for number, attack in enumerate(attacks(DEMO), start=2):
@@ -128,19 +128,19 @@ def hostile() -> list[tuple[Attack, dict[str, object]]]:
         code, result = change.order(*attack.words)
         failure = result["failure"]
         if code != 1 or not isinstance(failure, dict) or failure["code"] != attack.code:
-            raise SystemExit(f"the attack was not refused as it should be ({attack.code}): exit {code}, {result}")
+            raise SystemExit(f"expected a refusal with {attack.code}: exit {code}, {result}")
         outcomes.append((attack, result))
     if refs() != before:
-        raise SystemExit("an attack was refused, and yet a ref has moved")
+        raise SystemExit("a refused attack moved a ref")
     return outcomes
 
 
 def recorded(number: int) -> list[RecordedRun]:
-    """Runs whose models were recorded, played: the real work again, and no model. Codex only where it is installed."""
+    """Replay runs with recorded model calls; all other work is real. Codex runs only if it is installed."""
     project, policies = DEMO / "greeter", DEMO / "policies"
     make_project(project)
     make_policies(policies)
-    # This home stays: an agent has to be probed once, and is the same in the next demo.
+    # Keep this home: the next demo reuses the probe of the agent.
     own = {"GATEWRIGHT_HOME": str(DEMO / "home"), "GATEWRIGHT_POLICIES": str(policies)}
     environment = {**os.environ, **own, "GATEWRIGHT_AGENT_INSTALLATIONS": str(AGENTS)}
     why_not = missing_codex(AGENTS)
@@ -149,55 +149,55 @@ def recorded(number: int) -> list[RecordedRun]:
         console.rule(f"{number}. {each.title}, recorded from a scripted model")
         number += 1
         if each is BY_CODEX and not (DEMO / "home" / "agents" / "codex.json").exists():
-            console.print("what Codex obeys is probed first, once; this takes a minute or more ...")
+            console.print("probing Codex once; this takes a minute or more ...")
             run_in(project, environment, ["agents", "probe", "codex"])
         if run_in(project, environment, ["run", *each.arguments(PREFIX), "--cassette", str(each.cassettes)]) != 0:
-            raise SystemExit("the recorded run did not succeed: a prompt has changed since, or the agent; `make recordings`")
+            raise SystemExit("the recorded run failed: a prompt or the agent changed: run `make recordings`")
     if why_not:
-        console.print(f"a recorded run of a real coding agent is left out: {why_not}", soft_wrap=True)
+        console.print(f"skipping the recorded run of a real coding agent: {why_not}", soft_wrap=True)
     return played
 
 
 def run_in(project: Path, environment: Mapping[str, str], words: list[str]) -> int:
-    """`gatewright` as a user would type it, its output on the terminal; the exit code."""
+    """Run `gatewright` with its output on the terminal, and return the exit code."""
     console.print("$ gatewright " + shlex.join(words), style="bold", markup=False, soft_wrap=True)
     return subprocess.run([*GATEWRIGHT, *words], cwd=project, env=environment, check=False).returncode
 
 
 def refs() -> str:
-    """Every ref of the project and what it points at."""
+    """Return every ref of the project with its target."""
     return run([*GIT, "for-each-ref"])
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is asked for, where it may be made, and what must pass afterwards."""
+    """An order: the request, the allowed paths, and the test command."""
 
     request: str
     allow: str
     test: str
 
     def order(self, *words: str) -> tuple[int, dict[str, object]]:
-        """`gatewright run` as a user would type it, its output on the terminal; the exit code and the run's result."""
+        """Run `gatewright run` with its output on the terminal, and return the exit code and the run's result."""
         typed = ["run", self.request, "--allow", self.allow, "--test", self.test, "--env", str(PREFIX), *words]
         console.print("$ gatewright " + shlex.join(typed), style="bold", markup=False, soft_wrap=True)
         with subprocess.Popen([*GATEWRIGHT, *typed], cwd=PROJECT) as process:
             try:
                 code = process.wait()
             except KeyboardInterrupt:
-                # The command has been interrupted as well: it aborts its run and stops what it started.
+                # The interrupt reaches the command too: it aborts its run and stops its processes.
                 process.wait()
                 raise
         shown = subprocess.run([*GATEWRIGHT, "show", "--json"], cwd=PROJECT, check=False, capture_output=True, text=True)
         document = json.loads(shown.stdout) if shown.stdout else {}
         if "result" not in document:
-            raise SystemExit(f"there was no run: `gatewright run` ended with {code}\n{shown.stderr}")
+            raise SystemExit(f"`gatewright run` started no run and exited with {code}\n{shown.stderr}")
         result: dict[str, object] = document["result"]
         return code, result
 
 
 def report(landed: dict[str, object], refused: list[tuple[Attack, dict[str, object]]], played: list[RecordedRun]) -> None:
-    """One line for each run."""
+    """Print one line for each run."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_row("[green]landed[/]", "a codemod by two workers", str(landed["status"]))
     for attack, _ in refused:
@@ -212,8 +212,8 @@ def report(landed: dict[str, object], refused: list[tuple[Attack, dict[str, obje
 
 
 def look(landed: dict[str, object], refused: dict[str, object]) -> None:
-    """What to look at next."""
-    console.print("\nlook at it yourself:")
+    """Print commands that show the results."""
+    console.print("\nNext commands to try:")
     command_line = shlex.quote(str(Path(sys.executable).with_name("gatewright")))
     project = PROJECT.relative_to(ROOT)
     for words, command in (
@@ -226,7 +226,7 @@ def look(landed: dict[str, object], refused: dict[str, object]) -> None:
 
 
 def run(argv: list[str]) -> str:
-    """What a command of the set-up prints; the demo ends where it fails."""
+    """Run a command of the set-up and return its output. Raises SystemExit if it fails."""
     finished = subprocess.run(argv, check=False, capture_output=True, text=True)
     if finished.returncode != 0:
         raise SystemExit(f"{' '.join(argv)}\n{finished.stdout}{finished.stderr}")

@@ -1,4 +1,4 @@
-"""Five attacks on the demo's project, as a hostile agent or a hostile repository would make them, and what must stop each."""
+"""Five attacks by a hostile agent or repository on the demo's project, with the reason code that must refuse each."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ATTACKS = Path(__file__).resolve().parent / "attacks"
-#: Where the repository carries its own hostile codemod.
+#: The path of the hostile codemod in the repository.
 CODEMOD = "tools/tidy.py"
 
 
 @dataclass(frozen=True)
 class Attack:
-    """``words`` are what it adds to ``gatewright run``; ``code`` is the reason with which it must end."""
+    """``words`` are additional arguments of ``gatewright run``; ``code`` is the expected reason code."""
 
     title: str
     request: str
@@ -24,7 +24,7 @@ class Attack:
 
 
 def attacks(folder: Path) -> tuple[Attack, ...]:
-    """All five; what is made at run time (a credential is never committed) is written into ``folder``."""
+    """Return all five. Generate the fake credential at run time in ``folder``, so that it is never committed."""
     return (
         Attack(
             "a reply that rewrites a test",

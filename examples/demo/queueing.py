@@ -1,6 +1,6 @@
 """Five changes for one branch through its merge queue: three land, one fails together with another, one conflicts.
 
-Each of them passes its own tests on its own base. Two of them must not land once the first one has.
+Each passes its own tests on its own base. Two of them must not land after the first one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gatewright.contracts.merge_queue import MergeQueueView
 
 GATEWRIGHT = [sys.executable, "-m", "gatewright.app.cli.main"]
 TESTS = "python -m unittest -q"
-#: Seconds between two looks at the queue.
+#: Seconds between two reads of the queue.
 _LOOK = 0.05
 #: The project, by file.
 SHOP = {
@@ -72,7 +72,7 @@ class InvoiceTest(unittest.TestCase):
 
 @dataclass(frozen=True)
 class Order:
-    """A change: its new files. ``code`` and ``why``: why it has to leave the queue; empty where it has to land."""
+    """A change with its new files. ``code`` and ``why`` state why it must leave the queue; empty if it must land."""
 
     title: str
     files: Mapping[str, str]
@@ -80,7 +80,7 @@ class Order:
     why: str = ""
 
 
-#: The first one lands first. The last two fit the base, and do not fit the first one.
+#: The first one lands first. The last two apply to the base and are incompatible with the first one.
 ORDERS = (
     Order(
         "rename total() to sum_of()",
@@ -104,14 +104,14 @@ ORDERS = (
         "round total()",
         {"prices.py": SHOP["prices.py"].replace("sum(prices)", "round(sum(prices))")},
         "merge_conflict",
-        "the first change has the same file",
+        "the first change edits the same file",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Queueing:
-    """``folder`` is all its own; ``prefix`` the environment of the tests."""
+    """The runs of the merge queue. It owns ``folder``; ``prefix`` is the environment of its tests."""
 
     folder: Path
     prefix: Path
@@ -126,20 +126,20 @@ class Queueing:
         return {**os.environ, "GATEWRIGHT_HOME": str(self.folder / "home")}
 
     def play(self) -> str:
-        """Order all five, follow the queue until it is empty, and check the evidence.
+        """Submit all five changes, follow the queue until it is empty, and verify the evidence.
 
         Returns:
             One sentence on what landed, and what left and why.
 
         Raises:
-            SystemExit: a run ended otherwise than it has to.
+            SystemExit: a run has an unexpected outcome.
         """
         self._prepare()
         with self._stack():
             results = asyncio.run(self._order())
             self.console.rule("what the queue did")
             self._report(results)
-            self.console.rule("the evidence of the first change, checked offline and against the branch")
+            self.console.rule("the evidence of the first change, verified offline and against the branch")
             self._show("verify", str(results[0]["run_id"]), "--repo", str(self._project))
         landed = [order.title for order in ORDERS if not order.code]
         left = [f"{order.title}, because {order.why} [{order.code}]" for order in ORDERS if order.code]
@@ -187,7 +187,7 @@ class Queueing:
                     if await client.merge_queues():
                         break
                     await asyncio.sleep(_LOOK)
-                # In threads: a connection that is not served for seconds is closed by the server.
+                # In a thread, because the server closes a connection that blocks for seconds.
                 await asyncio.to_thread(self._show, "merge", "hold", "main", "--reason", "collect the other changes")
                 processes += map(self._start, ORDERS[1:])
                 await self._follow(client, processes)
@@ -216,7 +216,7 @@ class Queueing:
         result: dict[str, Any] = json.loads(process.communicate()[0].splitlines()[-1])
         code = result["failure"]["code"] if result.get("failure") else ""
         if code != order.code:
-            raise SystemExit(f"{order.title}: the run ended with {code or 'a landing'}: {result}")
+            raise SystemExit(f"{order.title}: unexpected outcome {code or 'landed'}: {result}")
         return result
 
     def _report(self, results: list[dict[str, Any]]) -> None:

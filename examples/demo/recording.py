@@ -1,7 +1,7 @@
-"""The demo's recorded runs: the project that they are about, what is asked for, and where the recorded calls lie.
+"""The demo's recorded runs: their project, their request, and the recorded calls.
 
-They were recorded from a scripted model, not from a provider (``recorded/README.md``). What is recorded fits one commit alone:
-the project is made with the same bytes and times everywhere.
+The recordings are from a scripted model, not from a provider (``recorded/README.md``). They match one commit only, so
+``make_project`` uses the same bytes and times everywhere.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GreeterTest(unittest.TestCase):
         self.assertEqual(greeter.greet("Ada", "de"), "Hallo, Ada!")
 """
 FILES = {"greeter.py": GREETER, "test_greeter.py": TESTS}
-#: What the scripted model made of it.
+#: The answer of the scripted model.
 CHANGED = '''"""Greetings."""
 
 _WORDS = {"en": "Hello", "de": "Hallo"}
@@ -56,7 +56,7 @@ _WHEN = "2026-01-02T03:04:05+0000"
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """``folder`` below ``recorded`` has the calls; ``words`` select the executor."""
+    """``folder`` below ``recorded`` contains the calls; ``words`` select the executor."""
 
     title: str
     folder: str
@@ -67,7 +67,7 @@ class RecordedRun:
         return RECORDED / self.folder
 
     def arguments(self, prefix: Path) -> list[str]:
-        """What is typed after ``gatewright run``, but for ``--cassette``."""
+        """Return the arguments of ``gatewright run`` without ``--cassette``."""
         test = "python -m unittest -q test_greeter"
         return [REQUEST, "--allow", "greeter.py", "--test", test, "--env", str(prefix), *self.words]
 
@@ -77,7 +77,7 @@ BY_CODEX = RecordedRun("Codex at work", "codex", ("--agent", "codex", "--model",
 
 
 def make_project(folder: Path, files: Mapping[str, str] = FILES, *, message: str = "Import the greeter") -> None:
-    """The project, in a folder that is made anew: the same commit everywhere."""
+    """Create the project in an empty folder, with the same commit everywhere."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, text in files.items():
@@ -101,18 +101,18 @@ _IDENTITY = {"NAME": "Demo", "EMAIL": "demo@localhost", "DATE": _WHEN}
 
 
 def make_policies(folder: Path) -> None:
-    """The policies of the package, with the one model that was recorded; its address leads nowhere."""
+    """Copy the policies of the package, with the recorded model only, whose address is unreachable."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(policy_directory(), folder)
     shutil.copyfile(RECORDED / "models.json", folder / "models.json")
 
 
 def missing_codex(installation: Path) -> str:
-    """Why the recorded run of Codex cannot be shown here; empty when it can."""
+    """Return why the recorded run of Codex cannot be replayed; empty if it can."""
     wanted = json.loads((BY_CODEX.cassettes / "agent.json").read_text())["version"]
     found = find_agent(load_agents(policy_directory()).agent("codex"), (installation,))
     if found is None:
-        return f"Codex {wanted} is not installed here: `make agents` gets it"
-    return (
-        "" if found.version == wanted else f"Codex {found.version} is installed, and {wanted} was recorded: `make recordings`"
-    )
+        return f"Codex {wanted} is not installed: run `make agents`"
+    if found.version == wanted:
+        return ""
+    return f"Codex {found.version} is installed, but the recording needs {wanted}: run `make recordings`"

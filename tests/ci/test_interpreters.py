@@ -37,7 +37,7 @@ def test_a_real_python_on_path_is_found_by_its_version(tmp_path: Path) -> None:
     (tmp_path / "python3").symlink_to(BASE)
     had, complaints = find(PATH=tmp_path)
     assert MINE in had
-    assert f"not had: Python {MINE.rpartition('.')[0]}" not in complaints
+    assert f"not found: Python {MINE.rpartition('.')[0]}" not in complaints
 
 
 def test_pythons_of_pyenv_and_uv_are_found_where_they_put_them(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ def test_pythons_of_pyenv_and_uv_are_found_where_they_put_them(tmp_path: Path) -
     uv = claiming(tmp_path / "uv/cpython-3.13.90-linux/bin/python3.13", "3.13.90")
     had, complaints = find(PYENV_ROOT=tmp_path / "pyenv", UV_PYTHON_INSTALL_DIR=tmp_path / "uv")
     assert (had["3.14.90"], had["3.13.90"]) == (str(pyenv), str(uv))
-    assert "not had: Python 3.14" not in complaints
+    assert "not found: Python 3.14" not in complaints
 
 
 def test_a_missing_version_is_reported(tmp_path: Path) -> None:
     had, complaints = find(HOME=tmp_path)
     minors = {version.rpartition(".")[0] for version in had}
     for wanted in ("3.11", "3.12", "3.13", "3.14"):
-        assert (f"not had: Python {wanted}" in complaints) == (wanted not in minors)
+        assert (f"not found: Python {wanted}" in complaints) == (wanted not in minors)
 
 
 def test_what_is_no_plain_python_of_its_own_is_passed_over(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_refused_creation_is_reported_and_ends_with_1(api: ClusterApi, tmp_pat
     api.refuse.add("POST")
     done = provision(api, tmp_path / "home")
     assert done.returncode == 1
-    assert "the cluster's API says 403" in done.stderr
+    assert "the cluster's API answers 403" in done.stderr
     assert not api.secrets
 
 
@@ -113,7 +113,7 @@ def test_an_api_that_another_authority_vouches_for_gets_no_token(api: ClusterApi
         (api.account / "ca.crt").write_bytes((stranger.account / "ca.crt").read_bytes())
         done = provision(api, tmp_path / "home")
     assert done.returncode == 1
-    assert "cannot be asked" in done.stderr
+    assert "cannot reach the cluster's API" in done.stderr
     assert not api.asked
 
 

