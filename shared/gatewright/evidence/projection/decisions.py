@@ -132,7 +132,7 @@ def _contract(contract: TaskContract) -> tuple[str, str, str, str]:
     clamped = (
         f"; not taken: {', '.join(dict.fromkeys(each.field for each in asked.clamped))}" if asked and asked.clamped else ""
     )
-    return "Contract", decision, f"it is what the request says{_consultation_words(asked)}{clamped}", "policy gate: request"
+    return "Contract", decision, f"it follows the request{_consultation_words(asked)}{clamped}", "policy gate: request"
 
 
 def _consultation_words(consultation: Consultation | None) -> str:
