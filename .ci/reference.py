@@ -51,7 +51,7 @@ PUBLISHERS = (t.DEFAULT_PUBLISHER, ANY)
 
 
 def table(columns: tuple[str, ...], rows: Iterable[Iterable[str]]) -> str:
-    """A table; `|` inside a cell is escaped."""
+    """Return a Markdown table; escape `|` inside cells."""
     lines = [columns, ("---",) * len(columns), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
@@ -187,7 +187,7 @@ def _placeholder(text: str) -> str:
 
 
 def bus_subjects() -> str:
-    """Publishers with a name append it to the subjects of `publisher`: these have no rows of their own."""
+    """Return the table of subjects. Named publishers append their name to those of `publisher` and have no rows."""
     known = accesses()
     columns = ("subject", "documents", "reply", "from", "to", "stream")
     listed = (each for each in system_channels() if not each.key.endswith("-named"))
@@ -210,12 +210,12 @@ def _subject_row(channel: Channel, known: dict[str, Access]) -> tuple[str, ...]:
 
 
 def _senders(subjects: set[str], known: dict[str, Access]) -> list[str]:
-    """The identities that may publish on one of the subjects."""
+    """Return the identities that may publish on one of the subjects."""
     return [name for name, access in known.items() if _covers((*access.publish, *access.peer_sends), subjects)]
 
 
 def _receivers(subjects: set[str], known: dict[str, Access]) -> list[str]:
-    """The identities that may receive from one of the subjects."""
+    """Return the identities that may receive from one of the subjects."""
     return [
         name
         for name, access in known.items()
@@ -267,7 +267,7 @@ def _permission_row(name: str, access: Access) -> tuple[str, ...]:
     )
 
 
-#: Calls of JetStream by what they do, as prefixes; the stream is the next token.
+#: Prefixes of JetStream API calls by their effect; the next token is the stream.
 _ACTS = {
     "pull": ("CONSUMER.MSG.NEXT.",),
     "read": ("STREAM.MSG.GET.", "DIRECT.GET."),
@@ -290,7 +290,7 @@ def _jetstream(access: Access) -> dict[str, str]:
         streams = dict.fromkeys(call.partition(".")[0] for call in calls)
         if act == "pull":
             streams = dict.fromkeys(queue.stream for queue in access.queues)
-        # The others create consumers of queues or of a replay, which the other acts show.
+        # Only the mirror replicates. Others create consumers of queues or replays, which the other acts show.
         if act == "replicate" and access.identity != MIRROR:
             continue
         if streams:
@@ -325,7 +325,7 @@ BUNDLE_FILES = (
 
 
 def documents() -> str:
-    """Every document with its use. One without subject and file is a part of another document, or a file of its own."""
+    """List every document with its use. One without subject and file is a part of another document, or a separate file."""
     known = {name: access for name, access in accesses().items() if name not in {f"publisher-<{ANY}>", MIRROR}}
     channels = [each for each in system_channels() if not each.key.endswith("-named")]
     files: dict[type[object], list[str]] = {OrchestratorEvent: [layout.EVENTS]}
@@ -382,7 +382,7 @@ def policy_readers() -> str:
 # Pages
 
 
-#: What renders each block. A row is a name, as a page writes it, and a function that returns Markdown.
+#: The provider of each block: the name on the page, and a function that returns Markdown.
 # The command line
 
 
@@ -449,7 +449,7 @@ def _option_help(row: Row) -> str:
 
 
 def _metavar(row: Row) -> str:
-    """What follows the flag."""
+    """Return the placeholder of the option's value."""
     if row.kind in {Kind.FLAG, Kind.SWITCH}:
         return ""
     return " " + ("|".join(row.bounds.choices) if row.kind is Kind.CHOICE else row.metavar or "N")

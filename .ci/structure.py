@@ -77,7 +77,7 @@ def measure() -> Measures:
         if not name.startswith(KNOW_EVENTS):
             places = {node.cls for node in ast.walk(tree) if isinstance(node, ast.MatchClass)}
             known = [place for place in places if isinstance(place, ast.Attribute) and place.attr in events]
-            found.against["events told apart elsewhere"] += [f"{name}: {place.attr}" for place in known]
+            found.against["events distinguished elsewhere"] += [f"{name}: {place.attr}" for place in known]
     return found
 
 
@@ -151,7 +151,7 @@ def rows(found: Measures) -> list[Row]:
         Row("private names with more than 5 functions", len(homonyms), 59, 0),
         Row("public functions with a longer docstring", round(100 * found.documented / found.public, 1), 20, 50, True, "%"),
         Row("banned words in comments, docstrings, messages", len(found.against["banned words"]), 55, 0),
-        Row("events told apart elsewhere", len(found.against["events told apart elsewhere"]), 8, 0),
+        Row("events distinguished elsewhere", len(found.against["events distinguished elsewhere"]), 8, 0),
     ]
 
 
