@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright.bus.identities import BusAddress
 from gatewright.client.sync import SyncClient
@@ -237,6 +238,30 @@ def test_a_private_repositorys_change_lands_by_push_and_verifies(cluster: Cluste
     assert json.loads(checked.splitlines()[-1])["ok"] is True
     pushes = {each.password for each in cluster.git.seen if "git-receive-pack" in each.path and each.password is not None}
     assert pushes == {PUSH}
+
+
+def test_two_runs_land_on_one_branch_by_its_merge_queue(cluster: Cluster) -> None:
+    bare = bare_repository(cluster.git.root, "queued", FILES)
+    to_main = Repository(url=cluster.git.url("queued.git"), landing="queue", target_ref="refs/heads/main")
+    passing = (AcceptanceTest(name="passes", cmd="true", must_pass=True),)
+    with SyncClient(cluster.address("publisher-ci"), requested_by="tests") as client:
+        runs = [
+            client.submit_request(
+                replace(request(cluster, "queued"), repository=to_main, allowed_paths=(path,), acceptance_tests=passing)
+            )
+            for path in ("src/a.py", "src/b.py")
+        ]
+        ended = [client.wait(run_id, timeout=180) for run_id in runs]
+    assert [run.state for run in ended] == ["S6", "S6"], [run.failure for run in ended]
+    landed = {run.landed.commit for run in ended if run.landed is not None}
+    first_parents = ["git", "-C", str(bare), "rev-list", "--first-parent", "main"]
+    commits = subprocess.run(first_parents, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert set(commits[:-1]) == landed
+    assert len(landed) == 2
+    for run_id in runs:
+        bundle = f"/var/lib/gatewright/runs/{run_id}"
+        checked = cluster.do("exec", "-T", f"{RELEASE}-gatekeeper-0", "gatewright", "verify", bundle, "--json")
+        assert json.loads(checked.splitlines()[-1])["ok"] is True
 
 
 def test_the_token_that_pushes_is_in_no_pod_but_the_gatekeepers(cluster: Cluster) -> None:
