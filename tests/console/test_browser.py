@@ -150,7 +150,8 @@ def test_the_keyboard_reaches_everything(page: Page, console: ServedConsole) -> 
     page.keyboard.press("/")
     expect(page.locator("#search")).to_be_focused()
     page.keyboard.type("changed my mind")
-    page.keyboard.press("Enter")
+    with page.expect_navigation():  # until it has loaded: before, no script of the new page listens to a key
+        page.keyboard.press("Enter")
     expect(page.locator(".runs > li")).to_have_count(1)
     page.keyboard.press("g")
     page.keyboard.press("n")
