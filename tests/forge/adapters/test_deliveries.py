@@ -38,7 +38,7 @@ def forge_of(kind: ForgeKind, project: str = PROJECT) -> RestForge:
 
 @cache
 def unused_http() -> ForgeHttp:
-    return ForgeHttp(httpx2.AsyncClient(base_url="http://127.0.0.1:9"), lambda: "token", "per_page", HttpLimits(), lambda: 0.0)
+    return ForgeHttp(httpx2.AsyncClient(base_url="http://127.0.0.1:9"), "per_page", HttpLimits(), lambda: 0.0)
 
 
 def test_every_official_example_is_read() -> None:

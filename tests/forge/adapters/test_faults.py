@@ -136,6 +136,19 @@ async def test_a_replaced_token_needs_no_restart(standin: Standin) -> None:
     standin.reset()
 
 
+async def test_a_message_hides_the_sent_token_also_when_another_has_replaced_it(standin: Standin) -> None:
+    read: list[str] = []
+
+    def token() -> str:
+        read.append("read")
+        return TOKEN if len(read) <= 2 else "another-token"  # at the start, and for the one call
+
+    standin.fail(Fault(status=401, body=_WORDS))
+    async with connect_forge(standin.kind, standin.api, standin.project, token) as forge:
+        assert "***" in str(await error_of(METHODS["request"], forge))
+    standin.reset()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_host_that_refuses_connections_is_unavailable(kind: ForgeKind) -> None:
     with Standin(kind) as standin:

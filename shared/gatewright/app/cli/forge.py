@@ -221,9 +221,10 @@ async def _compare_once(work: ForgeWork) -> dict[str, RoundReport]:
                 try:
                     reports[name] = await keeper.round(follower.board)
                 except UnavailableError as error:
-                    if away is not None:
+                    if away is None:
+                        away = UnavailableError(f"{name}: {error.message}", code=error.reason)
+                    else:
                         note(f"{name}: {error.message} [{error.reason}]")
-                    away = away or UnavailableError(f"{name}: {error.message}", code=error.reason)
     if away is not None:
         raise away
     return reports

@@ -92,4 +92,4 @@ async def connect_forge(
         trust_env=False,
         follow_redirects=False,
     ) as client:
-        yield adapter.make(ForgeHttp(client, access.read, adapter.page_size, bounds, now), project)
+        yield adapter.make(ForgeHttp(client, adapter.page_size, bounds, now), project)

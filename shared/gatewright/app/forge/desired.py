@@ -127,6 +127,11 @@ def is_of(entry: ForgeEntry, repository: str) -> bool:
         return False
 
 
+def ended_by_fault(row: BoardRow) -> bool:
+    """Return whether a fault of the infrastructure ended the run, so that it has no verdict about its commit."""
+    return row.stage == "failed" and family_of(row.code) == "infrastructure"
+
+
 def request_number(ref: str) -> int | None:
     """Return the number in ``refs/pull/7/head`` or ``refs/merge-requests/7/head``; None for another ref."""
     parts = ref.split("/")
@@ -222,7 +227,7 @@ def _success_words(row: BoardRow) -> str:
 def _unproven_standing(row: BoardRow) -> tuple[CheckState, str]:
     """Return state and summary of a run that proves nothing yet, or will never do."""
     if row.stage == "failed":
-        state = CheckState.ERROR if family_of(row.code) == "infrastructure" else CheckState.FAILURE
+        state = CheckState.ERROR if ended_by_fault(row) else CheckState.FAILURE
         return state, f"{row.run_id}: {row.code}"
     if row.stage == "landed":
         return CheckState.PENDING, f"{row.run_id}: the evidence is not sealed yet"

@@ -27,6 +27,8 @@ _PAGE_ITEMS: Final = 30
 _LONGEST_WAIT: Final = 3600.0
 #: Characters of the forge's own words in a message.
 _MOST_WORDS: Final = 200
+#: Headers that carry the token, after a scheme or alone.
+_TOKEN_HEADERS: Final = ("Authorization", "PRIVATE-TOKEN")
 _BUSY: Final = frozenset({408, 425, 429})
 
 
@@ -41,14 +43,13 @@ class HttpLimits:
 
 @dataclass(frozen=True, slots=True)
 class ForgeHttp:
-    """``client`` has the base address and the headers. ``token`` reads the token, which no message may have.
+    """``client`` has the base address and the headers, with the token.
 
     ``page_size``: name of the parameter for the items of a page. ``now``: seconds of the epoch, against which a forge's times
     are read.
     """
 
     client: httpx2.AsyncClient
-    token: Callable[[], str]
     page_size: str
     limits: HttpLimits
     now: Callable[[], float]
@@ -110,7 +111,7 @@ class ForgeHttp:
         status = answer.status_code
         if 200 <= status < 300:
             return answer
-        reported = self._reported(answer.content)
+        reported = _reported(answer)
         # The path as it was sent: its names come from strangers, and are still quoted there.
         path = answer.request.url.raw_path.decode("ascii").partition("?")[0]
         words = f"the forge answers {status} to {answer.request.method} {path}: {reported or 'no message'}"
@@ -121,20 +122,6 @@ class ForgeHttp:
         if status in (401, 403):
             raise DeniedError(words, code="forge_denied")
         raise DeniedError(words, code="forge_refused")
-
-    def _reported(self, content: bytes) -> str:
-        """Return the forge's own message on one line: it is shown, and may repeat what others wrote."""
-        try:
-            document = read_json(content)
-        except UnreadableDocumentError:
-            return ""
-        if not isinstance(document, dict):
-            return ""
-        errors = document.get("errors")
-        parts = [document.get("message") or document.get("error"), *(errors if isinstance(errors, list) else [])]
-        text = "; ".join(str(part.get("message", "") if isinstance(part, dict) else part) for part in parts if part)
-        text = text.replace(self.token(), "***")
-        return "".join(char if char.isprintable() else " " for char in text)[:_MOST_WORDS]
 
     def _wait(self, headers: Mapping[str, str]) -> float | None:
         """Return the seconds that the forge asks to wait: RFC 9110, section 10.2.3, or else its limit's end."""
@@ -151,6 +138,23 @@ class ForgeHttp:
             if moment is None and headers.get(f"{prefix}-Remaining") == "0":
                 moment = _whole_number(headers.get(f"{prefix}-Reset", ""))
         return None if moment is None else min(max(moment - self.now(), 0.0), _LONGEST_WAIT)
+
+
+def _reported(answer: httpx2.Response) -> str:
+    """Return the forge's own message on one line, without the token that was sent: it may repeat what others wrote."""
+    try:
+        document = read_json(answer.content)
+    except UnreadableDocumentError:
+        return ""
+    if not isinstance(document, dict):
+        return ""
+    errors = document.get("errors")
+    parts = [document.get("message") or document.get("error"), *(errors if isinstance(errors, list) else [])]
+    text = "; ".join(str(part.get("message", "") if isinstance(part, dict) else part) for part in parts if part)
+    for name in _TOKEN_HEADERS:
+        if token := answer.request.headers.get(name, "").rpartition(" ")[2]:
+            text = text.replace(token, "***")
+    return "".join(char if char.isprintable() else " " for char in text)[:_MOST_WORDS]
 
 
 def _whole_number(text: str) -> float | None:

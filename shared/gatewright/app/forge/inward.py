@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from gatewright.app.forge.desired import ForgeView
+from gatewright.app.forge.desired import ForgeView, ended_by_fault
 from gatewright.app.forge.port import ChangeRequest, Forge
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import RunRequest
@@ -36,7 +36,6 @@ from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
 from gatewright.git.request_head import HeadChange, change_of_head
 from gatewright.prompts.fence import fence_text
-from gatewright.reasons import family_of
 from gatewright.run.state import run_id_of
 from gatewright.view.rows import BoardRow, seconds_since
 
@@ -106,13 +105,9 @@ def judged_heads(view: ForgeView, now: datetime) -> JudgedHeads:
 
 
 def _is_due_again(rows: Sequence[BoardRow], now: datetime) -> bool:
-    if len(rows) > len(JUDGED_AGAIN_AFTER) or not all(map(_is_broken, rows)):
+    if len(rows) > len(JUDGED_AGAIN_AFTER) or not all(map(ended_by_fault, rows)):
         return False
     return seconds_since(max(row.finished_at for row in rows), now) >= JUDGED_AGAIN_AFTER[len(rows) - 1]
-
-
-def _is_broken(row: BoardRow) -> bool:
-    return row.stage == "failed" and family_of(row.code) == "infrastructure"
 
 
 class Orders(Protocol):
