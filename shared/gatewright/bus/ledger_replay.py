@@ -18,7 +18,7 @@ from gatewright.bus.port import Message
 
 #: Messages that were read and not yet taken, of all streams together.
 _AHEAD = 64
-#: Seconds from one attempt to end a reading to the next.
+#: Seconds between two cancellations of a task.
 _AGAIN = 0.05
 
 Source = AsyncGenerator[Message, None]
@@ -58,7 +58,7 @@ async def _as_they_were_stored(sources: Sequence[Source]) -> Source:
         try:
             firsts = await asyncio.gather(*reading)
         finally:  # when one fails, others are still reading: a source can be closed only when it is idle
-            await end_readings(reading)
+            await cancel_until_done(reading)
         heads = [(first.stored_at, number, first) for number, first in enumerate(firsts) if first is not None]
         heapq.heapify(heads)
         while heads:
@@ -100,14 +100,14 @@ async def _as_they_come(sources: Sequence[Source]) -> Source:
     finally:
         if coming is not None:
             coming.cancel()
-        await end_readings(reading)
+        await cancel_until_done(reading)
 
 
-async def end_readings(tasks: Sequence[asyncio.Task[object]], again: float = _AGAIN) -> None:
-    """Cancel tasks that read from the bus until they are over, every ``again`` seconds.
+async def cancel_until_done(tasks: Sequence[asyncio.Task[object]], again: float = _AGAIN) -> None:
+    """Cancel tasks that use the NATS client, every ``again`` seconds, until all have ended.
 
-    Once is not enough: the NATS client swallows a cancellation that meets it while it flushes. Who ends tasks that end others
-    in this way leaves them more time than these take: another cancellation would keep them from it.
+    Once is not enough: the client swallows a cancellation at times, for instance while it flushes. A caller whose tasks cancel
+    other tasks in this way passes a longer ``again``: a second cancellation would interrupt them.
     """
     left = set(tasks)
     while left:

@@ -34,7 +34,7 @@ from gatewright.app.console.surroundings import LookAtSystem, SurroundingPages
 from gatewright.app.feed.agent_words import AgentWords
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.http_access import AskingRate, check_address, is_loopback
-from gatewright.bus.ledger_replay import end_readings
+from gatewright.bus.ledger_replay import cancel_until_done
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import ConfigurationError
@@ -146,7 +146,7 @@ def make_app(
         try:
             yield
         finally:
-            await end_readings(running, _ENDING)
+            await cancel_until_done(running, _ENDING)
 
     surroundings = SurroundingPages(pages, home, look)
     deciding_routes = [*deciding.routes(), *PasskeyPaths(pages, deciding).routes()]

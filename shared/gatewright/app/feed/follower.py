@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from gatewright.app.feed.claims import ReportedClaims
-from gatewright.bus.ledger_replay import end_readings
+from gatewright.bus.ledger_replay import cancel_until_done
 from gatewright.bus.port import Bus, Message
 from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.bus.versions import read_version
@@ -107,7 +107,7 @@ class BoardFollower:
             for each in ended:
                 each.result()
         finally:
-            await end_readings(working, _ENDING)
+            await cancel_until_done(working, _ENDING)
 
     async def catch_up(self) -> None:
         """Read all that there is now. Raises BusError."""
@@ -156,7 +156,7 @@ class BoardFollower:
                     self._begin_anew()
                     return
         finally:
-            await end_readings([reading])
+            await cancel_until_done([reading])
 
     async def _next_batch(self, arrived: asyncio.Queue[Message], reading: asyncio.Task[None]) -> list[Message]:
         """Return new messages, at least one; none after silence. Raises the errors of the reader."""

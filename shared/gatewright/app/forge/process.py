@@ -11,7 +11,7 @@ from http import HTTPStatus
 from gatewright.app.feed.link import LedgerLink
 from gatewright.app.forge.keeper import ForgeKeeper
 from gatewright.app.forge.metrics import ForgeMetrics
-from gatewright.bus.ledger_replay import end_readings
+from gatewright.bus.ledger_replay import cancel_until_done
 from gatewright.telemetry.health import METRICS_TEXT, OFF, HealthServer, Page, verdict_page
 from gatewright.telemetry.logs import Logger
 
@@ -65,7 +65,7 @@ class ForgeProcess:
                 for each in ended:
                     each.result()
             finally:
-                await end_readings(tasks, _ENDING)
+                await cancel_until_done(tasks, _ENDING)
         self._log.info("forge_stopped")
 
     async def _await_stop(self) -> None:

@@ -26,6 +26,7 @@ from nats.aio.subscription import Subscription
 from gatewright.bus import identities
 from gatewright.bus.identities import BusAddress, Credential
 from gatewright.bus.jetstream.api import ReplyT, decode_reply, translate_errors
+from gatewright.bus.ledger_replay import cancel_until_done
 from gatewright.bus.permissions import API_PREFIX
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.bus.subjects import check_service, check_size
@@ -115,7 +116,7 @@ class Connection:
             self._opened = True
         finally:
             if not self._opened:
-                await _end(attempt)
+                await cancel_until_done([attempt])
                 await self._disconnect()
         self._up.set()
         return self
@@ -321,7 +322,8 @@ class Connection:
             await self.client.close()
         trying: asyncio.Task[None] | None = self.client._reconnection_task  # noqa: SLF001
         if trying is not None:
-            await _end(trying)
+            # Before Python 3.12 a cancellation that meets a connection just made is swallowed, and the client would go on.
+            await cancel_until_done([trying])
         self._drop_attempt()
 
     def _drop_attempt(self) -> None:
@@ -383,16 +385,6 @@ class Connection:
         self._wake()
         if self._on_lost is not None:
             self._on_lost(self._lost)
-
-
-async def _end(trying: asyncio.Task[None]) -> None:
-    """Cancel a task in which the client tries to connect, until it has ended.
-
-    Before Python 3.12 a cancellation that meets a connection just made is swallowed, and the client would go on.
-    """
-    while not trying.done():
-        trying.cancel()
-        await asyncio.wait({trying}, timeout=_PAUSE_SECONDS)
 
 
 def _finite(seconds: float) -> float | None:
