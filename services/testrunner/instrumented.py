@@ -6,11 +6,11 @@ import asyncio
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from gatewright.ecosystems.pipe import PIPE, ReportPipe, report_pipe
-from gatewright.ecosystems.port import Framework, Purpose, ReporterOrder, TreeFiles, write_instruments
+from gatewright.ecosystems.port import Framework, Purpose, RecordedCall, ReporterOrder, TreeFiles, write_instruments
 from gatewright.ecosystems.records import LONGEST, RunnerReport, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Shown
@@ -46,6 +46,8 @@ class AskedRun:
     lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
     took: Mapping[str, int] = field(default_factory=dict)
     checks: bool = False
+    recorded: tuple[str, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
 
 
 #: The contract's own run; every other one is about its tests alone.
@@ -116,9 +118,8 @@ class Instrumented:
         pipe_inside = f"{ADDITIONS_INSIDE if confined else folder}/{PIPE}"
         files_inside = workspace.path_inside if confined or workspace.path is None else str(workspace.path)
         token = secrets.token_hex(16)
-        order = ReporterOrder(
-            asked.purpose, token, pipe_inside, asked.only, asked.planted, files_inside, asked.lines, asked.took, asked.checks
-        )
+        asked_for = {each.name: getattr(asked, each.name) for each in fields(asked)}
+        order = ReporterOrder(token=token, pipe=pipe_inside, workspace=files_inside, **asked_for)
         instruments = await self.framework.instruments(self.argv, tree, order)
         await asyncio.to_thread(write_instruments, folder, instruments)
         caches = tuple(each.for_run(workspace) for each in self.built) if workspace.overlay else ()

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from gatewright.contracts.reports import CheckControl, TestProof
+from gatewright.contracts.reports import CallReplay, CheckControl, TestProof
 from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ecosystems.checkers import SourceChecker, checker_of
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
@@ -39,6 +39,7 @@ from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twin
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
+from gatewright.services.testrunner.replaying import Replayer
 from gatewright.services.testrunner.tables import Table, Tables, key_of, read_table, write_table
 from gatewright.workspace import Workspaces
 
@@ -70,6 +71,7 @@ class Prover:
         self._tables = tables
         self._sampler = Sampler(workspaces)
         self._before = FailuresBefore(sandbox, workspaces)
+        self._replayer = Replayer(sandbox, workspaces)
 
     async def run(
         self,
@@ -147,6 +149,7 @@ class Prover:
             _beside(self._control(subject, place, tree)) as control,
             _beside(self._baseline(subject, place)) as baseline,
             _beside(run_baseline_tests(subject, place, tree, self._workspaces)) as baseline_tests,
+            _beside(self._replay(subject, place, tree)) as replayed,
         ):
             completed, report = await subject.run(place.workspace, tree, THE_COMMAND)
             proof, table = (
@@ -159,6 +162,7 @@ class Prover:
                 return Proved(completed, proof, table, test_files(report))
             progress()
             planted, before, on_candidate = await control, await baseline, await baseline_tests
+            proof = replace(proof, replay=await replayed)
         if planted is None:
             proof = replace(proof, unproven="there is no place for a test that must fail")
         else:
@@ -172,6 +176,10 @@ class Prover:
             await self._keep(self._key(subject, place, place.candidate.tree), report.outcomes, place)
             await self._keep_took(subject, place, place.candidate.tree, report)
         return Proved(completed, proof, table, test_files(report), frozenset(report.loaded) if proof.complete else frozenset())
+
+    async def _replay(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> CallReplay | None:
+        recording = await self._replayer.record(subject, place, tree)
+        return await self._replayer.replay(recording, subject, place, tree) if recording is not None else None
 
     async def _control(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> _Control:
         """The command on the candidate with two planted tests; None where there is no place for them."""

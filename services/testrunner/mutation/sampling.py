@@ -8,6 +8,7 @@ tests.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import time
@@ -289,16 +290,20 @@ _MOST_FILES: Final = 500
 _MOST_IN_ALL: Final = 16 * 1024 * 1024
 
 
-async def mutable_files(candidate: RebuiltCandidate, framework: Framework) -> dict[str, bytes]:
-    """Contents of the changed files that may be mutated, by path. Raises GitError."""
+async def changed_sources(candidate: RebuiltCandidate, framework: Framework) -> dict[str, str]:
+    """The object ids of changed sources that ``framework`` tests, by path. Raises GitError."""
     languages = framework.languages or frozenset(GRAMMARS)
     wanted = {}
     for change in await candidate.mirror.changes(candidate.baseline_tree, candidate.tree):
         if change.new_mode in REGULAR and language_of(change.path) in languages and _is_source(change.path):
-            try:
+            with contextlib.suppress(UnicodeDecodeError):
                 wanted[change.path.decode()] = change.new_id
-            except UnicodeDecodeError:
-                continue
+    return wanted
+
+
+async def mutable_files(candidate: RebuiltCandidate, framework: Framework) -> dict[str, bytes]:
+    """Contents of the changed files that may be mutated, by path. Raises GitError."""
+    wanted = await changed_sources(candidate, framework)
     sizes = await candidate.mirror.sizes(wanted.values())
     chosen: dict[str, str] = {}
     total = 0

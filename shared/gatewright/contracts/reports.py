@@ -306,6 +306,50 @@ class MutationSample(Document):
         keep_one_spelling(self, "seconds")
 
 
+class DifferingCall(Document):
+    """A call with one result in the test runner, where the tests made it, and another outside."""
+
+    path: NonEmpty
+    """The file of the function."""
+    line: Positive
+    """The first line of the function."""
+    function: NonEmpty
+    """Its module and its qualified name."""
+    arguments: str
+    """The arguments, shortened."""
+    under_test: str
+    """The result in the test runner, shortened: what it returned or raised, and what it printed."""
+    in_production: str
+    """The result outside."""
+
+
+class CallReplay(Document):
+    """Calls of functions in changed files, recorded while the tests ran, and made again outside of the test runner."""
+
+    functions: Count
+    """Number of functions in the changed files."""
+    called: Count = 0
+    """Number of functions that the tests called."""
+    replayed: Count = 0
+    """Number of functions of which at least one call was compared."""
+    calls: Count = 0
+    """Number of calls that were compared: their results were the same whenever the test runner made them."""
+    differ_count: Count = 0
+    """Number of functions with a different result outside of the test runner."""
+    differ: tuple[DifferingCall, ...] = ()
+    """The first differing call of each of these functions, at most 20."""
+    unserialisable: Count = 0
+    """Number of calls whose arguments cannot be serialised."""
+    unrepeatable: Count = 0
+    """Number of calls with another result each time, or that could not be made again."""
+    needs_files: Count = 0
+    """Number of calls that fail outside because a file of the tests, or of the first folder, is missing there."""
+    by_folder: Count = 0
+    """Number of calls whose result depends on the working directory."""
+    unproven: str = ""
+    """Why no call was compared; empty if calls were compared, or there were none."""
+
+
 class TestProof(Document):
     """What shows that tests ran, and could have failed."""
 
@@ -355,6 +399,9 @@ class TestProof(Document):
     """Modules of the candidate that were loaded from elsewhere: name, arrow, path."""
     mutation: MutationSample | None = None
     """The mutants that were tried; null if the contract asks for none, or the command did not get that far."""
+    replay: CallReplay | None = None
+    """The recorded calls; null if the change has no source of the tests' language, the framework records none, or the command
+    failed."""
     check: CheckControl | None = None
     """The control for a tool that checks sources; null for other commands, or if the change has no file for the tool."""
     table: str = ""

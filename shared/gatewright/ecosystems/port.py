@@ -1,16 +1,17 @@
 """The interface of an ecosystem to test commands. Types only; one package beside this module for each ecosystem.
 
-A command runs at most three times, each time in a workspace of its own:
+A command runs once for each purpose, each time in a workspace of its own:
 
 - ``ALL``: as in the contract, with each test's id and outcome reported (``records.py``);
 - ``CONTROL``: on the candidate with two planted tests, one that must fail and one that must pass; no other test runs, but
   all are collected, so that a cause that prevents tests from running also prevents the planted ones;
 - ``COLLECT``: on the baseline; the ids are reported, and only the tests named in ``only`` run.
+- ``REPLAY``: on the candidate; in place of one test, recorded calls are made again and their outcomes reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,7 @@ class Purpose(StrEnum):
     ALL = "all"
     CONTROL = "control"
     COLLECT = "collect"
+    REPLAY = "replay"
 
 
 class TreeFiles(Protocol):
@@ -66,13 +68,59 @@ class Sentinel:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A call of a function of a changed file, made by ``test``.
+
+    ``name`` is ``module:function``; ``line`` is the function's first. ``data`` is for the reporter alone and is never loaded
+    outside of a sandbox. ``arguments`` are for people. ``digest`` is of the result, empty if unknown.
+    """
+
+    test: str
+    path: str
+    name: str
+    line: int
+    data: str
+    arguments: str
+    digest: str
+
+    @property
+    def where(self) -> tuple[str, str, int]:
+        """Return the module, the function's qualified name and its first line."""
+        module, _, name = self.name.partition(":")
+        return module, name, self.line
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRun:
+    """A program that makes recorded calls outside of a test runner: ``files`` by path below the workspace."""
+
+    argv: tuple[str, ...]
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainOrder:
+    """The order to such a program: ``interpreter`` and ``places`` are those of the recorded run, ``folder`` is the working
+    directory, and ``name`` is unused in the workspace. The program writes records with ``token`` to its standard output."""
+
+    interpreter: str
+    places: tuple[str, ...]
+    calls: tuple[RecordedCall, ...]
+    token: str
+    folder: str
+    name: str
+    workspace: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReporterOrder:
     """The order to a reporter: the ``token`` for its records, what to run, and the pipe (a path inside the sandbox).
 
     ``only`` are ids; for a control those of the planted tests, whose files are ``planted``. ``workspace`` is the files'
     folder inside. ``lines``: line numbers from 1, by path, for which to report the tests that run them, if the reporter
     can. ``took``: milliseconds that test files took to load on the baseline, for a control that loads some of them; empty
-    if unknown. ``checks``: whether a command that also checks sources must do so (``go vet``); the contract's own run does.
+    if unknown. ``recorded``: files whose functions' calls are recorded; ``calls``: those to repeat in a replay. ``checks``:
+    whether a command that also checks sources must do so (``go vet``); the contract's own run does.
     """
 
     purpose: Purpose
@@ -84,6 +132,8 @@ class ReporterOrder:
     lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
     took: Mapping[str, int] = field(default_factory=dict)
     checks: bool = True
+    recorded: tuple[str, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +162,10 @@ class Framework(Protocol):
     @property
     def reports_files(self) -> bool:
         """Return whether its reporter reports the files that a run loads, and the tests that run a line."""
+
+    @property
+    def plain_run(self) -> Callable[[PlainOrder], PlainRun] | None:
+        """Return what gives the program that makes calls outside of this framework; None if its reporter records none."""
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether ``argv`` alone may start it. Called first, because it is free; the tree is listed only after True."""

@@ -15,6 +15,10 @@ One record is one line of JSON, at most ``LONGEST`` bytes, so that several proce
 - ``origin``: ``name``, ``path``: a top-level module of the workspace that came from elsewhere
 - ``patched``: ``name``, ``path``: a replaced part of the runner, or an outcome that was changed before it was
   reported; and the workspace file that does it, empty if unknown
+- ``interpreter``: ``path``, and ``places``, the folders of the workspace that it searches for modules
+- ``function``: of a recorded file: ``path``, ``name``, ``line``, and ``counts`` of its calls: all, recorded, unserialisable
+- ``call``: ``id`` of the test, ``path``, ``name``, ``line``, ``data``, ``text``, ``digest``: see ``RecordedCall``
+- ``replayed``: ``line``, the number of the call; ``name``, how it ended; ``digest``, ``printed``, ``text``
 - ``end``: ``status``, the exit code that the framework is about to give
 
 An id may have several lines, like a title. It is stored as one line, in which ``\\n`` stands for the end of a line.
@@ -30,6 +34,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from gatewright.ecosystems.port import RecordedCall
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 
 #: Bytes of one record with its line end: what Linux writes to a pipe in one piece (PIPE_BUF).
@@ -44,7 +49,21 @@ class Record(msgspec.Struct, frozen=True):
     """A line, with the fields of every kind."""
 
     token: str
-    kind: Literal["begin", "collected", "test", "loaded", "touched", "took", "origin", "patched", "end"]
+    kind: Literal[
+        "begin",
+        "collected",
+        "test",
+        "loaded",
+        "touched",
+        "took",
+        "origin",
+        "patched",
+        "interpreter",
+        "function",
+        "call",
+        "replayed",
+        "end",
+    ]
     framework: str = ""
     version: str = ""
     id: str = ""
@@ -54,6 +73,35 @@ class Record(msgspec.Struct, frozen=True):
     line: int = 0
     milliseconds: int = 0
     status: int | None = None
+    data: str = ""
+    text: str = ""
+    digest: str = ""
+    printed: str = ""
+    places: tuple[str, ...] = ()
+    counts: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CallCounts:
+    """The calls of one function: all, those that were recorded, and those whose arguments cannot be serialised."""
+
+    path: str
+    name: str
+    line: int
+    calls: int
+    recorded: int
+    opaque: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedCall:
+    """How a repeated call ended (``returned``, ``raised``, else why it could not be repeated); digests of the result and of
+    its output, and the result for people."""
+
+    ended: str
+    digest: str
+    printed: str
+    text: str
 
 
 @dataclass
@@ -72,6 +120,13 @@ class RunnerReport:
     origins: dict[str, str] = field(default_factory=dict)
     #: Replaced parts of the runner, with the file of each replacement.
     patched: dict[str, str] = field(default_factory=dict)
+    #: The interpreter of the tests, and the folders of the workspace that it searches.
+    interpreter: str = ""
+    places: tuple[str, ...] = ()
+    functions: list[CallCounts] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
+    #: By the number of the call.
+    replayed: dict[int, RepeatedCall] = field(default_factory=dict)
     framework: str = ""
     version: str = ""
     #: The exit code of each ``end``; several where the command starts the framework several times.
@@ -117,7 +172,7 @@ def read_records(lines: Iterable[bytes], token: str) -> RunnerReport:
 
 def _size(report: RunnerReport) -> int:
     kinds = (report.outcomes, report.collected, report.loaded, report.took, report.origins, report.patched)
-    return sum(map(len, kinds)) + report.touches
+    return sum(map(len, kinds)) + len(report.functions) + len(report.calls) + len(report.replayed) + report.touches
 
 
 def _take(report: RunnerReport, record: Record) -> None:
@@ -136,16 +191,33 @@ def _take(report: RunnerReport, record: Record) -> None:
                 report.outcomes[name] = record.outcome
         case "loaded":
             report.loaded.add(record.path)
-        case "touched":
-            report.touches += 1
-            report.touched.setdefault((record.path, record.line), set()).add(one_line(record.id))
-        case "took":
-            report.took[one_line(record.path)] = record.milliseconds
         case "origin":
             report.origins[record.name] = record.path
         case "patched":
             report.patched[record.name] = record.path
         case "end" if record.status is not None:
             report.ends.append(record.status)
-        case _:
+        case "test" | "end":
             report.forged += 1
+        case _:
+            _take_details(report, record)
+
+
+def _take_details(report: RunnerReport, record: Record) -> None:
+    match record.kind:
+        case "touched":
+            report.touches += 1
+            report.touched.setdefault((record.path, record.line), set()).add(one_line(record.id))
+        case "took":
+            report.took[one_line(record.path)] = record.milliseconds
+        case "interpreter":
+            report.interpreter, report.places = record.path, record.places
+        case "function":
+            report.functions.append(CallCounts(record.path, record.name, record.line, *record.counts))
+        case "call":
+            test, digest = one_line(record.id), record.digest
+            call = RecordedCall(test, record.path, record.name, record.line, record.data, record.text, digest)
+            report.calls.append(call)
+        case "replayed":
+            # The first one counts: a later one cannot take its place.
+            report.replayed.setdefault(record.line, RepeatedCall(record.name, record.digest, record.printed, record.text))

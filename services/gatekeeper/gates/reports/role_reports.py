@@ -8,7 +8,7 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.patterns import TextPattern
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
-from gatewright.rules.reports import mutation
+from gatewright.rules.reports import mutation, replays
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports.proof_facts import RULE, broken_by_facts
 from gatewright.rules.reports.tests import Ordered, broken_by_tests, match_commands, wrong_tree
@@ -84,9 +84,11 @@ def _judge_proof(
     """Report what is unproven, if the pack does not refuse it, and the results of the baseline's tests."""
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
-    testing, untested = packs.pack(name).testing, packs.pack(name).untested_change
-    context.report.checked(proofs.RULE, f"policy_pack.{name}.testing: {testing}, untested_change: {untested}")
+    testing, untested, behaviour = packs.pack(name).testing, packs.pack(name).untested_change, packs.pack(name).behaviour
+    values = f"testing: {testing}, untested_change: {untested}, behaviour: {behaviour}"
+    context.report.checked(proofs.RULE, f"policy_pack.{name}.{values}")
     found = [*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_left_out(ordered, changed, testing)]
+    found += replays.broken_by_replays(ordered, contract, behaviour)
     for broken in (*found, *proofs.broken_by_untested(ordered, untested)):
         context.report.violate(*broken)
     if untested == "recorded" and (files := proofs.untested_changes(ordered)):

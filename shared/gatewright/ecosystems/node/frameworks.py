@@ -37,6 +37,7 @@ class NodeTests:
     name: str
     languages: frozenset[str] = frozenset({"javascript", "typescript", "tsx"})
     reports_files: bool = False
+    plain_run: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from gatewright.ecosystems.port import Instruments, ReporterOrder
+from gatewright.ecosystems.port import Instruments, PlainOrder, PlainRun, ReporterOrder
 from gatewright.ecosystems.python.import_roots import ImportRoots
 from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
 #: The reporter's name inside the sandbox.
 PACKAGE = "gatewright_reporter"
-_SOURCES = ("__init__.py", "channel.py", "originals.py", "pytest_plugin.py", "tracing.py", "unittest_hook.py", "watching.py")
+_MODULES = "__init__ channel originals pytest_plugin recording replaying tracing unittest_hook watching"
 
 
 @cache
 def reporter_sources() -> Mapping[str, bytes]:
     """The reporter's files by the names that they have in the folder of additions."""
     folder = resources.files("gatewright.ecosystems.python") / "reporter"
-    return {f"{PACKAGE}/{name}": (folder / name).read_bytes() for name in _SOURCES}
+    return {f"{PACKAGE}/{name}": (folder / name).read_bytes() for name in (f"{each}.py" for each in _MODULES.split())}
 
 
 def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[str, bytes]) -> Instruments:
@@ -34,6 +35,8 @@ def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[s
         "planted": order.planted,
         "modules": sorted(roots.names),
         "lines": {path: list(lines) for path, lines in order.lines.items()},
+        "recorded": order.recorded,
+        "calls": [[*call.where, call.data] for call in order.calls],
     }
     files = {**reporter_sources(), ORDER: json.dumps(fields).encode(), **more}
     places = ["@FOLDER@", *(f"{order.workspace}/{root}".rstrip("/") for root in roots.folders)]
@@ -42,3 +45,18 @@ def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[s
     if below := [f"{order.workspace}/{root}" for root in roots.folders if root.strip("/")]:
         variables["MYPYPATH"] = ":".join(below)
     return Instruments(files, variables)
+
+
+def python_plain_run(order: PlainOrder) -> PlainRun:
+    """The program that makes the calls of ``order`` outside of a test runner; it removes its own folder."""
+    program, ordered = f"{order.name}/app.py", f"{order.name}/app.json"
+    fields = {
+        "token": order.token,
+        "places": [posixpath.join(order.workspace, place).rstrip("/") for place in order.places],
+        "folder": order.folder,
+        "calls": [[*call.where, call.data] for call in order.calls],
+    }
+    source = (resources.files("gatewright.ecosystems.python") / "reporter" / "replaying.py").read_bytes()
+    files = {program: source, ordered: json.dumps(fields).encode()}
+    inside = order.workspace
+    return PlainRun(("env", "NODE_ENV=production", order.interpreter, f"{inside}/{program}", f"{inside}/{ordered}"), files)

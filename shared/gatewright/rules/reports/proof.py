@@ -15,6 +15,8 @@ from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
 from gatewright.rules.reports.mutation import is_doubtful, sample_in_words
+from gatewright.rules.reports.replays import is_doubtful as is_replay_doubtful
+from gatewright.rules.reports.replays import replay_in_words
 from gatewright.rules.reports.tests import Ordered, passed
 
 #: Requirement of a policy pack: record the proof, or require one.
@@ -173,6 +175,8 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofCl
         yield ProofClause("the control failed as it must")
     elif proof.control is not None:
         yield ProofClause("the control did not fail as it must", doubtful=True)
+    if proof.replay is not None and (proof.replay.functions or proof.replay.unproven):
+        yield ProofClause(replay_in_words(proof.replay), doubtful=is_replay_doubtful(proof.replay))
     if (tests := proof.baseline_tests) is not None:
         passed_whole = tests.complete and tests.counts is not None and not (tests.counts.failed or tests.unrun_count)
         yield ProofClause(baseline_tests_in_words(tests), doubtful=not passed_whole)

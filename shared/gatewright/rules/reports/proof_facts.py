@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gatewright.contracts.reports import BaselineTests, TestCommand, TestProof, TestReport
 from gatewright.rules.broken import Broken
+from gatewright.rules.reports.replays import contradictions_of_replay
 from gatewright.rules.reports.results import seconds_between
 from gatewright.rules.reports.tests import Ordered, passed
 
@@ -74,6 +75,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
     5. Mutants are of changed files.
     6. So are the baseline's tests, whose end agrees with their outcomes.
     7. So are the file with the planted error, and the files where the tool is disabled.
+    8. Repeated calls are of changed files, and their numbers agree.
     """
     if proof.framework and not _may_start(proof.framework, command.cmd_argv):  # 1
         yield f"{proof.framework} reported its tests, but {command.cmd_argv[0]} does not start it"
@@ -95,6 +97,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
         yield f"mutants were made of {strange[0]}, which the change does not touch"
     if proof.baseline_tests is not None:  # 6
         yield from _baseline(proof.baseline_tests, changed)
+    yield from contradictions_of_replay(proof, changed)  # 8
     named = {proof.check.path, *proof.check.switched_off} if proof.check is not None else set()
     if changed is not None and (strange := sorted(named - changed)):  # 7
         yield f"a tool was tried on {strange[0]}, which the change does not touch"
@@ -126,6 +129,7 @@ def _known_of_tests(proof: TestProof) -> list[str]:
         "control": proof.control,
         "baseline_tests": proof.baseline_tests,
         "mutation": proof.mutation,
+        "replay": proof.replay,
         "table": proof.table,
     }
     return [name for name, value in facts.items() if value not in (None, "", False, ())]

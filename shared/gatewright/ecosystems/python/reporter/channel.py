@@ -41,6 +41,8 @@ class ReceivedOrder:
         self.planted: list[str] = loaded["planted"]
         self.modules: list[str] = loaded["modules"]
         self.lines: dict[str, list[int]] = loaded["lines"]
+        self.recorded: dict[str, None] = dict.fromkeys(loaded["recorded"])
+        self.calls: list[list[Any]] = loaded["calls"]
 
     def here(self, path: str) -> str | None:
         """``path`` relative to the workspace; None for one that is not in it."""

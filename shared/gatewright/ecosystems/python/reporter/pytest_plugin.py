@@ -13,18 +13,21 @@ from typing import Any
 
 import pytest
 
-from . import channel, originals, tracing, watching
+from . import channel, originals, recording, replaying, tracing, watching
 
 _NAME = __name__
 _HANDED_OVER = "gatewright_loaded"
 _TOUCHED = "gatewright_touched"
 _PATCHED = "gatewright_patched"
+_CALLS = "gatewright_calls"
 
 _tokens = [channel.take_token()]
 _order = channel.ReceivedOrder()
 _seen = channel.watch_reading()
 _tracer = tracing.Tracer(_order)
 _tracer.start()
+_recorder = recording.Recorder(_order)
+_recorder.start()
 os.environ.pop("PYTEST_PLUGINS", None)
 
 
@@ -90,6 +93,7 @@ class _Selecting:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         self.touched += (("", *line) for line in _tracer.take())
+        _recorder.begin_test(self.ids.of(item.nodeid))
         yield
         self.touched += ((self.ids.of(item.nodeid), *line) for line in _tracer.take())
 
@@ -104,7 +108,14 @@ class _Selecting:
             # The test that must fail comes last: a command may stop at the first failure.
             items[:] = [item for planted in reversed(_order.only) for item in self._cases(planted, (*before, *items))]
             return
-        items[:] = list({self.ids.of(item.nodeid): item for item in items if self.ids.of(item.nodeid) in _order.only}.values())
+        chosen = {self.ids.of(item.nodeid): item for item in items if self.ids.of(item.nodeid) in _order.only}
+        items[:] = list(chosen.values())
+        if _order.purpose == "replay":
+            items[:] = (items or before)[:1]
+            self.put_calls_in(items)
+
+    def put_calls_in(self, items: list[Any]) -> None:
+        """Have a test make the recorded calls in its own place."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> None:
@@ -129,6 +140,7 @@ class _Worker(_Selecting):
         origins = channel.strange_origins(_order)
         self._config.workeroutput[_HANDED_OVER] = (channel.loaded_files(_order, _seen), origins)
         self._config.workeroutput[_TOUCHED] = self.touched
+        self._config.workeroutput[_CALLS] = _recorder.records()
         self._config.workeroutput[_PATCHED] = self.watch.end()
 
 
@@ -141,6 +153,12 @@ class _Reporter(_Selecting):
         self._states: dict[str, str] = {}
         self._loaded: set[str] = set()
         self._origins: dict[str, str] = {}
+        self._calls: list[dict[str, Any]] = []
+
+    def put_calls_in(self, items: list[Any]) -> None:
+        for item in items:
+            name, place = getattr(item, "originalname", None) or "test", str(item.fspath)
+            item.runtest = replaying.in_the_place_of(name, place, _order.calls, self._emit)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -161,7 +179,7 @@ class _Reporter(_Selecting):
         self._collected(kept if _order.purpose == "all" else self.collected)
 
     def _collected(self, ids: list[str]) -> None:
-        if _order.purpose != "control":
+        if _order.purpose not in ("control", "replay"):
             for each in ids:
                 self._emit("collected", id=each)
 
@@ -190,6 +208,7 @@ class _Reporter(_Selecting):
         self._origins.update(origins)
         self.touched += getattr(node, "workeroutput", {}).get(_TOUCHED, ())
         self.watch.found.update(getattr(node, "workeroutput", {}).get(_PATCHED, {}))
+        self._calls += getattr(node, "workeroutput", {}).get(_CALLS, ())
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: Any) -> Iterator[None]:
@@ -198,6 +217,8 @@ class _Reporter(_Selecting):
             self._ended(nodeid)
         for each, path, line in sorted({tuple(touch) for touch in self.touched}):
             self._emit("touched", id=each, path=path, line=line)
+        for record in self._calls or _recorder.records():
+            self._emit(**record)
         for path in sorted(self._loaded.union(channel.loaded_files(_order, _seen))):
             self._emit("loaded", path=path)
         for name, place in {**self._origins, **channel.strange_origins(_order)}.items():
@@ -208,5 +229,7 @@ class _Reporter(_Selecting):
 
 
 _kept = originals.Originals(
-    _order, (*originals.PYTEST, *originals.UNITTEST), (sys.modules[__name__], channel, originals, tracing, watching)
+    _order,
+    (*originals.PYTEST, *originals.UNITTEST),
+    (sys.modules[__name__], channel, originals, recording, replaying, tracing, watching),
 )

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from . import channel, originals, tracing
+from . import channel, originals, recording, replaying, tracing
 
 _RUNNER = "unittest.runner"
 #: Methods of a result, and the outcome of each.
@@ -34,7 +34,9 @@ def start() -> None:
         order = channel.ReceivedOrder()
         tracer = tracing.Tracer(order)
         tracer.start()
-        sys.meta_path.insert(0, _Waiting(order, channel.watch_reading(), tracer))
+        recorder = recording.Recorder(order)
+        recorder.start()
+        sys.meta_path.insert(0, _Waiting(order, channel.watch_reading(), tracer, recorder))
     others = [place for place in sys.path if place != os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]  # noqa: PTH100, PTH120
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
@@ -44,10 +46,13 @@ def start() -> None:
 class _Waiting:
     """Finds the runner's module once, and changes it when it has been run."""
 
-    def __init__(self, order: channel.ReceivedOrder, seen: set[str], tracer: tracing.Tracer) -> None:
+    def __init__(
+        self, order: channel.ReceivedOrder, seen: set[str], tracer: tracing.Tracer, recorder: recording.Recorder
+    ) -> None:
         self._order = order
         self._seen = seen
         self._tracer = tracer
+        self._recorder = recorder
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != _RUNNER:
@@ -62,7 +67,8 @@ class _Waiting:
             execute(module)
             token = channel.take_token()
             if token:
-                _change(module, _Reporter(self._order, self._seen, self._tracer, channel.open_channel(self._order.pipe, token)))
+                emit = channel.open_channel(self._order.pipe, token)
+                _change(module, _Reporter(self._order, self._seen, self._tracer, self._recorder, emit))
 
         spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
         return spec
@@ -93,7 +99,14 @@ def _change(module: Any, reporter: _Reporter) -> None:
 
 
 class _Reporter:
-    def __init__(self, order: channel.ReceivedOrder, seen: set[str], tracer: tracing.Tracer, emit: channel.Emit) -> None:
+    def __init__(
+        self,
+        order: channel.ReceivedOrder,
+        seen: set[str],
+        tracer: tracing.Tracer,
+        recorder: recording.Recorder,
+        emit: channel.Emit,
+    ) -> None:
         self._order = order
         self._seen = seen
         self._emit = emit
@@ -103,12 +116,13 @@ class _Reporter:
         self._heard = False
         self.running = False
         self._tracer = tracer
+        self._recorder = recorder
         self._kept: originals.Originals | None = None
         self._patched: dict[str, str] = {}
 
     def note(self) -> None:
         """Record the runner's own functions, which now include ours."""
-        own = (sys.modules[__name__], channel, originals, tracing)
+        own = (sys.modules[__name__], channel, originals, recording, replaying, tracing)
         self._kept = originals.Originals(self._order, originals.UNITTEST, own)
 
     def begin(self, test: Any) -> Any:
@@ -119,7 +133,7 @@ class _Reporter:
         if order.purpose == "control":
             known = {_id(order, each) for each in tests}
             tests += [each for each in _planted(order) if _id(order, each) not in known]
-        else:
+        elif order.purpose != "replay":
             for each in tests:
                 self._emit("collected", id=_id(order, each))
         self._tests = {_id(order, each): _owner(each) for each in tests}
@@ -131,7 +145,16 @@ class _Reporter:
         if order.purpose == "control":
             # The test that must fail comes last: a command may stop at the first failure.
             return TestSuite(chosen[each] for each in reversed(order.only) if each in chosen)
+        if order.purpose == "replay":
+            return TestSuite(map(self._with_calls, list(chosen.values())[:1] or tests[:1]))
         return TestSuite(chosen.values())
+
+    def _with_calls(self, test: Any) -> Any:
+        """Have a test make the recorded calls in its own place."""
+        name = getattr(test, "_testMethodName", "runTest")
+        place = getattr(sys.modules.get(type(test).__module__), "__file__", None) or "test.py"
+        setattr(test, name, replaying.in_the_place_of(name, place, self._order.calls, self._emit))
+        return test
 
     def listen(self, result: Any) -> None:
         """Record the calls on ``result`` before its class handles them."""
@@ -144,6 +167,7 @@ class _Reporter:
 
         def start_test(test: Any) -> Any:
             self._touched("")
+            self._recorder.begin_test(_id(self._order, test))
             return start(test)
 
         def stop_test(test: Any) -> Any:
@@ -201,6 +225,8 @@ class _Reporter:
         """Report everything; ``result`` is None if the runner itself failed."""
         for name in list(self._states):
             self._ended(name)
+        for record in self._recorder.records():
+            self._emit(**record)
         for path in channel.loaded_files(self._order, self._seen):
             self._emit("loaded", path=path)
         for name, place in channel.strange_origins(self._order).items():

@@ -11,7 +11,7 @@ from gatewright.evidence.verification.consistency.replayed_run import Contradict
 from gatewright.rules import reviews
 from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE
-from gatewright.rules.reports import mutation, times
+from gatewright.rules.reports import mutation, replays, times
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports import tests as test_rules
 from gatewright.rules.reports.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
@@ -89,12 +89,14 @@ def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Ite
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "recorded"
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += [*proofs.broken_by_left_out(ordered, changed, testing), *proofs.broken_by_untested(ordered, untested)]
+        behaviours: dict[str, replays.Behaviour] = {replays.CODE: "refused", replays.UNPROVEN: "required"}
+        broken += replays.broken_by_replays(ordered, run.contract, behaviours.get(gate.code or "", "recorded"))
         broken += broken_by_facts(tests, ordered, replayed.known_changes(run.candidate))
         if run.accepted.mutation is not None:
             broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
             yield from _other_samples(moment, gate, ordered)
     yield from _compare_with_verdict(
-        moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES | {times.CODE}
+        moment, gate, path, broken, test_rules.CODES | proofs.CODES | mutation.CODES | {times.CODE, replays.CODE}
     )
 
 

@@ -1,0 +1,294 @@
+"""Calls that the tests make of changed functions, made again in the test runner and outside of it.
+
+1. The command runs on the candidate with a recorder, beside the command itself.
+2. A program outside of the runner makes the recorded calls again. It has no test sources, no variable of a runner, no folder
+   of ours, and another working directory.
+3. If a result is not the recorded one, all calls are made twice where one test would run, and outside in the usual directory.
+
+A call counts if its result in the runner is the recorded one, each time. It differs if both results outside are the same and
+another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import posixpath
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from gatewright.contracts.reports import CallReplay, DifferingCall
+from gatewright.ecosystems.port import PlainOrder, Purpose, RecordedCall, TreeFiles
+from gatewright.ecosystems.records import RepeatedCall, RunnerReport, read_records
+from gatewright.ecosystems.runner.names import is_runner_setting, is_test
+from gatewright.errors import CommandRefusedError
+from gatewright.git.changes import FileChange
+from gatewright.sandbox import Sandbox
+from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
+from gatewright.services.testrunner.mutation.sampling import changed_sources
+from gatewright.services.testrunner.place import CommandPlace
+from gatewright.syntax_trees import language_of
+from gatewright.workspace import Workspaces
+
+#: Calls that are made again, in all and of one function; differing functions that are listed.
+_MOST_CALLS: Final = 400
+_MOST_LISTED: Final = 20
+#: Seconds that making all calls again may take.
+_LONGEST: Final = 60.0
+#: The working directory outside.
+_ELSEWHERE: Final = "/tmp"  # noqa: S108 - the sandbox's own
+#: How a repeated call ended that has a result.
+_ENDED: Final = frozenset({"returned", "raised"})
+_EQUAL: Final = "equal to anything"
+_COMPARED: Final = frozenset({"compared", "differs"})
+#: What a call raises where a file is missing.
+_MISSING: Final = ("FileNotFoundError(", "ModuleNotFoundError(", "NotADirectoryError(")
+
+Results = Mapping[int, RepeatedCall]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The functions of the changed files, and calls of them to make again. ``trouble``: why there are none."""
+
+    functions: int = 0
+    called: int = 0
+    unserialisable: int = 0
+    calls: tuple[RecordedCall, ...] = ()
+    interpreter: str = ""
+    places: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+class Replayer:
+    """Records and repeats calls in ``sandbox``."""
+
+    def __init__(self, sandbox: Sandbox, workspaces: Workspaces) -> None:
+        self._sandbox = sandbox
+        self._workspaces = workspaces
+
+    async def record(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> Recording | None:
+        """Run the command with a recorder; None if there is nothing to record.
+
+        Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
+        """
+        # A merge queue tests changes whose own runs have compared them.
+        if subject.framework.plain_run is None or place.tests_base:
+            return None
+        recorded = await changed_sources(place.candidate, subject.framework)
+        if not recorded:
+            return None
+        candidate = place.candidate
+        async with self._workspaces.open(
+            candidate.mirror,
+            candidate.baseline,
+            candidate.tree,
+            plain=not place.workspace.overlay,
+            planted=place.provided,
+            compiled=place.compiled,
+        ) as workspace:
+            await build_earlier(place, workspace, self._sandbox)
+            completed, report = await subject.run(workspace, tree, AskedRun(Purpose.ALL, recorded=tuple(recorded)))
+        if completed.exit_code or not report.complete:
+            return Recording(trouble="the tests do not pass while their calls are recorded")
+        return _recording_of(report)
+
+    async def replay(self, recording: Recording, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> CallReplay:
+        """Make the recorded calls again, and compare. Raises what ``record`` raises."""
+        facts = CallReplay(
+            functions=recording.functions,
+            called=recording.called,
+            unserialisable=recording.unserialisable,
+            unproven=recording.trouble,
+        )
+        if not recording.calls:
+            return facts
+        limits = dataclasses.replace(place.limits, wall_seconds=min(place.limits.wall_seconds, _LONGEST))
+        runs = _Runs(self, recording, dataclasses.replace(subject, limits=limits), place, tree)
+        return await runs.compare(facts)
+
+
+class _Runs:
+    """The repeated runs of one recording."""
+
+    def __init__(
+        self, replayer: Replayer, recording: Recording, subject: Instrumented, place: CommandPlace, tree: TreeFiles
+    ) -> None:
+        self._workspaces = replayer._workspaces  # noqa: SLF001 - of this module
+        self._recording = recording
+        self._subject = subject
+        self._place = place
+        self._tree = tree
+
+    async def compare(self, facts: CallReplay) -> CallReplay:
+        calls = self._recording.calls
+        outside = await self._outside(calls, _ELSEWHERE)
+        if not outside:
+            return replace(facts, unproven="no recorded call could be made again outside of the test runner")
+        inside: tuple[Results, Results, Results] = ({}, {}, {})
+        if not all(_is_as_recorded(call, outside.get(number)) for number, call in enumerate(calls)):
+            inside = await asyncio.gather(self._in_runner(calls), self._in_runner(calls), self._outside(calls, ""))
+        removed = frozenset(posixpath.basename(path) for path in self._tree.paths if _is_test_source(path))
+        return _with_verdicts(facts, calls, _Results(outside, *inside, removed))
+
+    async def _in_runner(self, calls: Sequence[RecordedCall]) -> Results:
+        place, candidate = self._place, self._place.candidate
+        async with self._workspaces.open(
+            candidate.mirror, candidate.baseline, candidate.tree, planted=place.provided, compiled=place.compiled
+        ) as workspace:
+            await build_earlier(place, workspace, self._subject.sandbox)
+            asked = AskedRun(Purpose.REPLAY, tuple({call.test: None for call in calls}), calls=tuple(calls))
+            _, report = await self._subject.run(workspace, self._tree, asked)
+        return report.replayed if not report.forged else {}
+
+    async def _outside(self, calls: Sequence[RecordedCall], folder: str) -> Results:
+        """Make ``calls`` where no test source is; in ``folder``, or in the usual one if it is empty."""
+        make = self._subject.framework.plain_run
+        if make is None:
+            return {}
+        place, candidate, token = self._place, self._place.candidate, secrets.token_hex(16)
+        without = [FileChange(path.encode(), None) for path in sorted(self._tree.paths) if _is_test_source(path)]
+        shown = await candidate.mirror.write_tree(candidate.tree, without) if without else candidate.tree
+        name = f".{secrets.token_hex(6)}"
+        inside = place.workspace.path_inside
+        recording = self._recording
+        order = PlainOrder(recording.interpreter, recording.places, tuple(calls), token, folder or inside, name, inside)
+        made = make(order)
+        planted = {**place.provided, **{path.encode(): content for path, content in made.files.items()}}
+        async with self._workspaces.open(
+            candidate.mirror, candidate.baseline, shown, planted=planted, compiled=place.compiled
+        ) as workspace:
+            await build_earlier(place, workspace, self._subject.sandbox)
+            try:
+                completed = await self._subject.sandbox.run(
+                    made.argv, workspace=workspace, prefix=place.prefix, limits=self._subject.limits
+                )
+            except CommandRefusedError:
+                return {}
+        return read_records(completed.stdout.split(b"\n"), token).replayed
+
+
+def _is_test_source(path: str) -> bool:
+    """Whether the program outside must not see it: a source of tests, or what only configures their runner."""
+    return is_runner_setting(path.encode()) or (is_test(path.encode()) and language_of(path.encode()) is not None)
+
+
+def _recording_of(report: RunnerReport) -> Recording:
+    functions: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for each in report.functions:  # several processes of one run report each function
+        sums = functions[each.path, each.line]
+        sums[0] += each.calls
+        sums[1] += each.opaque
+    return Recording(
+        functions=len(functions),
+        called=sum(1 for calls, _ in functions.values() if calls),
+        unserialisable=sum(opaque for _, opaque in functions.values()),
+        calls=tuple(_choose(report.calls)),
+        interpreter=report.interpreter,
+        places=report.places,
+    )
+
+
+def _choose(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
+    """At most so many: the first call of each function, then the second of each."""
+    numbers: dict[tuple[str, int], int] = defaultdict(int)
+    ranked: list[tuple[int, int, RecordedCall]] = []
+    for call in {(each.path, each.line, each.data): each for each in calls}.values():
+        ranked.append((numbers[call.path, call.line], len(ranked), call))
+        numbers[call.path, call.line] += 1
+    chosen = sorted(ranked, key=lambda each: each[:2])[:_MOST_CALLS]
+    return [call for _, _, call in sorted(chosen, key=lambda each: each[1])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    outside: Results
+    inside: Results
+    again_inside: Results
+    again_outside: Results
+    #: Names of files that the program outside does not see.
+    removed: frozenset[str]
+
+
+def _is_as_recorded(call: RecordedCall, outside: RepeatedCall | None) -> bool:
+    """Whether nothing more has to be asked. What a call printed was not recorded."""
+    return outside is not None and outside.ended in _ENDED and bool(call.digest) and _result(outside) == (call.digest, "")
+
+
+def _result(repeated: RepeatedCall) -> tuple[str, str]:
+    return repeated.digest, repeated.printed
+
+
+def _same(one: RepeatedCall, other: RepeatedCall | None) -> bool:
+    return other is not None and (one.ended, one.digest, one.printed) == (other.ended, other.digest, other.printed)
+
+
+def _verdict(number: int, call: RecordedCall, results: _Results) -> str:
+    """One of: compared, differs, unrepeatable, needs_files, by_folder."""
+    inside, outside = results.inside.get(number), results.outside.get(number)
+    if _is_as_recorded(call, outside):
+        return "compared"
+    if inside is None or outside is None or inside.ended not in {*_ENDED, _EQUAL}:
+        return "unrepeatable"
+    if _EQUAL in (inside.ended, outside.ended):
+        return "differs"
+    if call.digest and inside.digest != call.digest:
+        return "unrepeatable"
+    if _same(inside, outside):
+        return "compared"
+    return _verdict_of_repeated(number, inside, outside, results)
+
+
+def _verdict_of_repeated(number: int, inside: RepeatedCall, outside: RepeatedCall, results: _Results) -> str:
+    again_inside, again_outside = results.again_inside.get(number), results.again_outside.get(number)
+    if again_inside is None or again_outside is None or not _same(inside, again_inside):
+        return "unrepeatable"
+    if outside.ended not in _ENDED and outside.ended != "unimported":
+        return "unrepeatable"
+    if _same(inside, again_outside):
+        return "by_folder"
+    missing = outside.ended in {"raised", "unimported"} and outside.text.startswith(_MISSING)
+    if missing and not any(name in outside.text for name in results.removed):
+        return "needs_files"
+    return "differs" if _same(outside, again_outside) or outside.ended == again_outside.ended == "raised" else "unrepeatable"
+
+
+def _with_verdicts(facts: CallReplay, calls: Sequence[RecordedCall], results: _Results) -> CallReplay:
+    verdicts = [_verdict(number, call, results) for number, call in enumerate(calls)]
+    compared = {(call.path, call.line) for call, verdict in zip(calls, verdicts, strict=True) if verdict in _COMPARED}
+    differing: dict[tuple[str, int], DifferingCall] = {}
+    for number, (call, verdict) in enumerate(zip(calls, verdicts, strict=True)):
+        if verdict == "differs":
+            differing.setdefault((call.path, call.line), _differing(call, results.inside[number], results.outside[number]))
+    return replace(
+        facts,
+        replayed=len(compared),
+        calls=sum(verdict in _COMPARED for verdict in verdicts),
+        differ_count=len(differing),
+        differ=tuple(differing.values())[:_MOST_LISTED],
+        unrepeatable=verdicts.count("unrepeatable"),
+        needs_files=verdicts.count("needs_files"),
+        by_folder=verdicts.count("by_folder"),
+    )
+
+
+def _differing(call: RecordedCall, inside: RepeatedCall, outside: RepeatedCall) -> DifferingCall:
+    equal = _EQUAL in {inside.ended, outside.ended}
+    return DifferingCall(
+        path=call.path,
+        line=max(call.line, 1),
+        function=call.name.replace(":", "."),
+        arguments=call.arguments,
+        under_test=_in_words(inside),
+        in_production="its == accepts every value" if equal else _in_words(outside),
+    )
+
+
+def _in_words(result: RepeatedCall) -> str:
+    words = {"returned": "returns", "raised": "raises", "unimported": "cannot be imported:", _EQUAL: "returns"}
+    return f"{words.get(result.ended, result.ended)} {result.text}"

@@ -1,0 +1,85 @@
+"""Calls of changed functions, made again outside of the test runner: source that behaves differently under test is refused.
+
+The test runner's facts (``CallReplay``) are judged here; nothing here reads source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from gatewright.contracts import TaskContract
+from gatewright.contracts.reports import CallReplay, DifferingCall, TestProof
+from gatewright.rules.broken import Broken
+from gatewright.rules.reports.tests import Ordered, passed
+
+#: Requirement of a policy pack: record differences, refuse them, or require that calls could be compared, too.
+Behaviour = Literal["recorded", "refused", "required"]
+
+CODE: Final = "behaves_differently_under_test"
+#: Of a pack that requires the comparison.
+UNPROVEN: Final = "tests_unproven"
+RULE: Final = "test_proof"
+#: Maximum number of listed functions.
+MOST: Final = 20
+_OPENED: Final = "it passes only if the contract names this file in scope.allow_protected_paths"
+
+
+def broken_by_replays(ordered: Sequence[Ordered], contract: TaskContract, rule: Behaviour) -> Iterator[Broken]:
+    """Yield each function with another result outside of the test runner, except in files that the contract names.
+
+    With ``required``, also a command whose calls could not be compared.
+    """
+    opened = contract.scope.allow_protected_paths if contract.scope is not None else ()
+    for name, replay in _replays(ordered) if rule != "recorded" else ():
+        for call in replay.differ:
+            if call.path not in opened:
+                yield Broken(CODE, RULE, f"{name}: {call_in_words(call)}; {_OPENED}", call.path.encode())
+        if rule == "required" and replay.unproven:
+            yield Broken(UNPROVEN, RULE, f"{name}: {replay_in_words(replay)}")
+
+
+def _replays(ordered: Sequence[Ordered]) -> Iterator[tuple[str, CallReplay]]:
+    for one in ordered:
+        proof = one.final.proof
+        if one.test.must_pass and passed(one.final) and proof is not None and proof.replay is not None:
+            yield one.test.name, proof.replay
+
+
+def call_in_words(call: DifferingCall) -> str:
+    """Return for people what a function does in the test runner and outside."""
+    function = f"{call.function}{call.arguments}"
+    return f"{function} {call.under_test} in the test runner, and outside {call.in_production}"
+
+
+def replay_in_words(replay: CallReplay) -> str:
+    """Return the comparison in one line for people."""
+    if replay.unproven:
+        return f"behaviour outside of the tests is unknown: {replay.unproven}"
+    words = (
+        f"called {replay.called} of {replay.functions} functions in changed files: {replay.replayed} compared outside of the"
+        f" test runner, {replay.differ_count} differ"
+    )
+    listed = ", ".join(call_in_words(call) for call in replay.differ[:3])
+    folder = f"; {replay.by_folder} calls depend on the working directory" if replay.by_folder else ""
+    return words + (f": {listed}" if listed else "") + folder
+
+
+def is_doubtful(replay: CallReplay) -> bool:
+    """Return whether people should see the comparison although the command succeeded."""
+    return bool(replay.unproven or replay.differ_count or replay.by_folder)
+
+
+def contradictions_of_replay(proof: TestProof, changed: frozenset[str] | None) -> Iterator[str]:
+    """Check the facts against themselves: the functions are of changed files, and their numbers agree."""
+    replay = proof.replay
+    if replay is None:
+        return
+    if changed is not None and (strange := sorted({call.path for call in replay.differ} - changed)):
+        yield f"calls of {strange[0]} were compared, which the change does not touch"
+    if not replay.differ_count <= replay.replayed <= replay.called <= replay.functions or replay.replayed > replay.calls:
+        yield "the numbers of functions, called, compared and differing ones contradict each other"
+    if len(replay.differ) != min(replay.differ_count, MOST):
+        yield f"{replay.differ_count} functions differ, and {len(replay.differ)} are listed"
+    if replay.unproven and replay.calls:
+        yield "no call was compared, and some have results"
