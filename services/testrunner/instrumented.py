@@ -65,6 +65,11 @@ class Instrumented:
     limits: SandboxLimits
     built: tuple[BuiltBefore, ...] = ()
 
+    @property
+    def additions_inside(self) -> str:
+        """Return the folder of our files inside the sandbox; empty without one, where it changes."""
+        return ADDITIONS_INSIDE if self.sandbox.name != "none" else ""
+
     async def run(self, workspace: Workspace, tree: TreeFiles, asked: AskedRun) -> tuple[Completed, RunnerReport]:
         """Run the command.
 

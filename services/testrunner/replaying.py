@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import posixpath
+import random
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +24,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import CallReplay, DifferingCall
-from gatewright.ecosystems.port import PlainOrder, Purpose, RecordedCall, TreeFiles
+from gatewright.ecosystems.port import PlainOrder, Purpose, RecordedCall, Replays, TreeFiles
 from gatewright.ecosystems.records import RepeatedCall, RunnerReport, read_records
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import FileChange
+from gatewright.git.modes import FILE
 from gatewright.sandbox import Sandbox
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import changed_sources
@@ -50,6 +52,7 @@ _COMPARED: Final = frozenset({"compared", "differs"})
 _MISSING: Final = ("FileNotFoundError(", "ModuleNotFoundError(", "NotADirectoryError(")
 
 Results = Mapping[int, RepeatedCall]
+_Function = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +81,24 @@ class Replayer:
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
         # A merge queue tests changes whose own runs have compared them.
-        if subject.framework.plain_run is None or place.tests_base:
+        replays = subject.framework.replays
+        if replays is None or place.tests_base:
             return None
         recorded = await changed_sources(place.candidate, subject.framework)
         if not recorded:
             return None
-        candidate = place.candidate
+        candidate, additions = place.candidate, subject.additions_inside
+        contents = await candidate.mirror.blobs(recorded.values())
+        changed = [
+            FileChange(path.encode(), FILE, content)
+            for path, object_id in recorded.items()
+            if additions and (content := replays.record_calls(path, contents[object_id], additions)) is not None
+        ]
+        shown = await candidate.mirror.write_tree(candidate.tree, changed) if changed else candidate.tree
         async with self._workspaces.open(
             candidate.mirror,
             candidate.baseline,
-            candidate.tree,
+            shown,
             plain=not place.workspace.overlay,
             planted=place.provided,
             compiled=place.compiled,
@@ -106,67 +117,68 @@ class Replayer:
             unserialisable=recording.unserialisable,
             unproven=recording.trouble,
         )
-        if not recording.calls:
+        replays = subject.framework.replays
+        if not recording.calls or replays is None:
             return facts
         limits = dataclasses.replace(place.limits, wall_seconds=min(place.limits.wall_seconds, _LONGEST))
-        runs = _Runs(self, recording, dataclasses.replace(subject, limits=limits), place, tree)
+        runs = _Runs(self._workspaces, replays, recording, dataclasses.replace(subject, limits=limits), place, tree)
         return await runs.compare(facts)
 
 
+@dataclass(frozen=True, slots=True)
 class _Runs:
     """The repeated runs of one recording."""
 
-    def __init__(
-        self, replayer: Replayer, recording: Recording, subject: Instrumented, place: CommandPlace, tree: TreeFiles
-    ) -> None:
-        self._workspaces = replayer._workspaces  # noqa: SLF001 - of this module
-        self._recording = recording
-        self._subject = subject
-        self._place = place
-        self._tree = tree
+    workspaces: Workspaces
+    replays: Replays
+    recording: Recording
+    subject: Instrumented
+    place: CommandPlace
+    tree: TreeFiles
 
     async def compare(self, facts: CallReplay) -> CallReplay:
-        calls = self._recording.calls
+        calls = self.recording.calls
         outside = await self._outside(calls, _ELSEWHERE)
         if not outside:
             return replace(facts, unproven="no recorded call could be made again outside of the test runner")
         inside: tuple[Results, Results, Results] = ({}, {}, {})
         if not all(_is_as_recorded(call, outside.get(number)) for number, call in enumerate(calls)):
             inside = await asyncio.gather(self._in_runner(calls), self._in_runner(calls), self._outside(calls, ""))
-        removed = frozenset(posixpath.basename(path) for path in self._tree.paths if _is_test_source(path))
+        removed = frozenset(posixpath.basename(path) for path in self.tree.paths if _is_test_source(path))
         return _with_verdicts(facts, calls, _Results(outside, *inside, removed))
 
     async def _in_runner(self, calls: Sequence[RecordedCall]) -> Results:
-        place, candidate = self._place, self._place.candidate
-        async with self._workspaces.open(
-            candidate.mirror, candidate.baseline, candidate.tree, planted=place.provided, compiled=place.compiled
+        place, candidate, subject = self.place, self.place.candidate, self.subject
+        sentinel = await subject.framework.sentinel(subject.argv, self.tree, random.SystemRandom())
+        planted = self.replays.plant_calls(sentinel, subject.additions_inside) if sentinel is not None else {}
+        only = (sentinel.failing, sentinel.passing) if sentinel and planted else tuple({call.test: None for call in calls})
+        shown = {**place.provided, **{path.encode(): content for path, content in planted.items()}}
+        async with self.workspaces.open(
+            candidate.mirror, candidate.baseline, candidate.tree, planted=shown, compiled=place.compiled
         ) as workspace:
-            await build_earlier(place, workspace, self._subject.sandbox)
-            asked = AskedRun(Purpose.REPLAY, tuple({call.test: None for call in calls}), calls=tuple(calls))
-            _, report = await self._subject.run(workspace, self._tree, asked)
+            await build_earlier(place, workspace, subject.sandbox)
+            asked = AskedRun(Purpose.REPLAY, only, tuple(planted), calls=tuple(calls))
+            _, report = await subject.run(workspace, self.tree, asked)
         return report.replayed if not report.forged else {}
 
     async def _outside(self, calls: Sequence[RecordedCall], folder: str) -> Results:
         """Make ``calls`` where no test source is; in ``folder``, or in the usual one if it is empty."""
-        make = self._subject.framework.plain_run
-        if make is None:
-            return {}
-        place, candidate, token = self._place, self._place.candidate, secrets.token_hex(16)
-        without = [FileChange(path.encode(), None) for path in sorted(self._tree.paths) if _is_test_source(path)]
+        place, candidate, token = self.place, self.place.candidate, secrets.token_hex(16)
+        without = [FileChange(path.encode(), None) for path in sorted(self.tree.paths) if _is_test_source(path)]
         shown = await candidate.mirror.write_tree(candidate.tree, without) if without else candidate.tree
         name = f".{secrets.token_hex(6)}"
         inside = place.workspace.path_inside
-        recording = self._recording
+        recording = self.recording
         order = PlainOrder(recording.interpreter, recording.places, tuple(calls), token, folder or inside, name, inside)
-        made = make(order)
+        made = self.replays.plain_run(order)
         planted = {**place.provided, **{path.encode(): content for path, content in made.files.items()}}
-        async with self._workspaces.open(
+        async with self.workspaces.open(
             candidate.mirror, candidate.baseline, shown, planted=planted, compiled=place.compiled
         ) as workspace:
-            await build_earlier(place, workspace, self._subject.sandbox)
+            await build_earlier(place, workspace, self.subject.sandbox)
             try:
-                completed = await self._subject.sandbox.run(
-                    made.argv, workspace=workspace, prefix=place.prefix, limits=self._subject.limits
+                completed = await self.subject.sandbox.run(
+                    made.argv, workspace=workspace, prefix=place.prefix, limits=self.subject.limits
                 )
             except CommandRefusedError:
                 return {}
@@ -179,9 +191,9 @@ def _is_test_source(path: str) -> bool:
 
 
 def _recording_of(report: RunnerReport) -> Recording:
-    functions: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
-    for each in report.functions:  # several processes of one run report each function
-        sums = functions[each.path, each.line]
+    functions: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for each in report.functions:  # a function may have several records
+        sums = functions[each.path, each.name, each.line]
         sums[0] += each.calls
         sums[1] += each.opaque
     return Recording(
@@ -196,13 +208,17 @@ def _recording_of(report: RunnerReport) -> Recording:
 
 def _choose(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
     """At most so many: the first call of each function, then the second of each."""
-    numbers: dict[tuple[str, int], int] = defaultdict(int)
+    numbers: dict[_Function, int] = defaultdict(int)
     ranked: list[tuple[int, int, RecordedCall]] = []
-    for call in {(each.path, each.line, each.data): each for each in calls}.values():
-        ranked.append((numbers[call.path, call.line], len(ranked), call))
-        numbers[call.path, call.line] += 1
+    for call in {(_function_of(each), each.data): each for each in calls}.values():
+        ranked.append((numbers[_function_of(call)], len(ranked), call))
+        numbers[_function_of(call)] += 1
     chosen = sorted(ranked, key=lambda each: each[:2])[:_MOST_CALLS]
     return [call for _, _, call in sorted(chosen, key=lambda each: each[1])]
+
+
+def _function_of(call: RecordedCall) -> _Function:
+    return call.path, call.name, call.line
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +276,11 @@ def _verdict_of_repeated(number: int, inside: RepeatedCall, outside: RepeatedCal
 
 def _with_verdicts(facts: CallReplay, calls: Sequence[RecordedCall], results: _Results) -> CallReplay:
     verdicts = [_verdict(number, call, results) for number, call in enumerate(calls)]
-    compared = {(call.path, call.line) for call, verdict in zip(calls, verdicts, strict=True) if verdict in _COMPARED}
-    differing: dict[tuple[str, int], DifferingCall] = {}
+    compared = {_function_of(call) for call, verdict in zip(calls, verdicts, strict=True) if verdict in _COMPARED}
+    differing: dict[_Function, DifferingCall] = {}
     for number, (call, verdict) in enumerate(zip(calls, verdicts, strict=True)):
         if verdict == "differs":
-            differing.setdefault((call.path, call.line), _differing(call, results.inside[number], results.outside[number]))
+            differing.setdefault(_function_of(call), _differing(call, results.inside[number], results.outside[number]))
     return replace(
         facts,
         replayed=len(compared),

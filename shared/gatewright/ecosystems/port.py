@@ -11,7 +11,7 @@ A command runs once for each purpose, each time in a workspace of its own:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -148,6 +148,19 @@ class Instruments:
     variables: Mapping[str, str]
 
 
+class Replays(Protocol):
+    """How a framework's calls are recorded and made again. Its reporter records them, or changed sources do."""
+
+    def record_calls(self, path: str, content: bytes, additions: str) -> bytes | None:
+        """Return a source that records its calls, with our files at ``additions``; None: as it is, the reporter records."""
+
+    def plant_calls(self, sentinel: Sentinel, additions: str) -> Mapping[str, bytes]:
+        """Return test files that make the recorded calls, in place of those of ``sentinel``; none if the reporter does it."""
+
+    def plain_run(self, order: PlainOrder) -> PlainRun:
+        """Return the program that makes the calls of ``order`` outside of a test runner."""
+
+
 class Framework(Protocol):
     """A test framework of an ecosystem; stateless, so that one object serves every command."""
 
@@ -164,8 +177,8 @@ class Framework(Protocol):
         """Return whether its reporter reports the files that a run loads, and the tests that run a line."""
 
     @property
-    def plain_run(self) -> Callable[[PlainOrder], PlainRun] | None:
-        """Return what gives the program that makes calls outside of this framework; None if its reporter records none."""
+    def replays(self) -> Replays | None:
+        """Return how calls of changed functions are recorded and made again; None if they are not."""
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether ``argv`` alone may start it. Called first, because it is free; the tree is listed only after True."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.port import Framework, Instruments, PlainOrder, PlainRun, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Framework, Instruments, Replays, ReporterOrder, Sentinel, TreeFiles
 
 #: The commands that a program starts on a tree, in their order; none where ``argv`` starts another program.
 Commands = Callable[[Sequence[str], TreeFiles], Awaitable[tuple[tuple[str, ...], ...]]]
@@ -46,9 +46,9 @@ class Through:
         return self.other.reports_files
 
     @property
-    def plain_run(self) -> Callable[[PlainOrder], PlainRun] | None:
-        """See ``Framework.plain_run``."""
-        return self.other.plain_run
+    def replays(self) -> Replays | None:
+        """See ``Framework.replays``."""
+        return self.other.replays
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

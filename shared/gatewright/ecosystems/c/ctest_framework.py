@@ -43,7 +43,7 @@ class CTest:
     name: str = "ctest"
     languages: frozenset[str] = frozenset()
     reports_files: bool = False
-    plain_run: None = None
+    replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""

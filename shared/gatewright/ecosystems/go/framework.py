@@ -50,7 +50,7 @@ class GoTest:
     name: str = "go test"
     languages: frozenset[str] = frozenset({"go"})
     reports_files: bool = False
-    plain_run: None = None
+    replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

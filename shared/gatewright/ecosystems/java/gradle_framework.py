@@ -29,7 +29,7 @@ class Gradle:
     name: str = "gradle"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
     reports_files: bool = False
-    plain_run: None = None
+    replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""

@@ -23,7 +23,7 @@ class Maven:
     name: str = "maven"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
     reports_files: bool = False
-    plain_run: None = None
+    replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""

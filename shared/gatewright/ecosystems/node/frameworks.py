@@ -11,8 +11,9 @@ from random import Random
 
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, may_start_node, runner_of
 from gatewright.ecosystems.node.places import SuiteFile, new_place, runs_only_some
+from gatewright.ecosystems.node.recorded_sources import record_calls
 from gatewright.ecosystems.planting import sentence, sum_of
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PlainOrder, PlainRun, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import below
 
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
@@ -21,6 +22,11 @@ _PRELOADED = (
     *("emit.cjs", "origins.cjs", "preload.cjs", "part_of_suite.cjs"),
     *("mocha.cjs", "jest.cjs", "jest_part.cjs", "vitest.mjs"),
 )
+#: What records calls, and what makes them again.
+_RECORDING = ("recording.cjs", "replaying.cjs", "values.cjs")
+_OUTSIDE = ("app.cjs", "replaying.cjs", "values.cjs")
+#: Why planted tests are run alone.
+_PLANTED = frozenset({Purpose.CONTROL, Purpose.REPLAY})
 #: The files that each runner loads.
 _FILES = {
     NODE_TEST: ("emit.cjs", "origins.cjs", "node_test.mjs"),
@@ -30,6 +36,43 @@ _FILES = {
 }
 
 
+class NodeReplays:
+    """See ``Replays``."""
+
+    def record_calls(self, path: str, content: bytes, additions: str) -> bytes | None:
+        """See ``Replays.record_calls``."""
+        return record_calls(path, content, f"{additions}/recording.cjs")
+
+    def plant_calls(self, sentinel: Sentinel, additions: str) -> dict[str, bytes]:
+        """See ``Replays.plant_calls``: the body of the planted test that must pass makes them."""
+        title = sentinel.passing.partition("::")[2]
+        load = "(file) => (typeof require === 'function' ? require(file) : import(file))"
+        module = f"process.getBuiltinModule('node:module').createRequire('/')('{additions}/replaying.cjs')"
+        planted = {}
+        for path, content in sentinel.files.items():
+            lines = content.decode().split("\n")
+            at = next(number for number, line in enumerate(lines) if title in line)
+            lines[at] = lines[at].partition("() =>")[0] + f"async () => {{ await {module}.inRunner({load}); }});"
+            planted[path] = "\n".join(["// @ts-nocheck", *lines[: at + 1], ""]).encode()
+        return planted
+
+    def plain_run(self, order: PlainOrder) -> PlainRun:
+        """See ``Replays.plain_run``."""
+        program, ordered, inside = f"{order.name}/app.cjs", f"{order.name}/app.json", order.workspace
+        fields = {
+            "token": order.token,
+            "folder": order.folder,
+            "workspace": inside,
+            "calls": [[*call.where, call.data] for call in order.calls],
+        }
+        files = {f"{order.name}/{name}": (_REPORTERS / name).read_bytes() for name in _OUTSIDE}
+        files[ordered] = json.dumps(fields).encode()
+        return PlainRun(("env", "NODE_ENV=production", "node", f"{inside}/{program}", f"{inside}/{ordered}"), files)
+
+
+_REPLAYS = NodeReplays()
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTests:
     """One runner of Node."""
@@ -37,7 +80,7 @@ class NodeTests:
     name: str
     languages: frozenset[str] = frozenset({"javascript", "typescript", "tsx"})
     reports_files: bool = False
-    plain_run: None = None
+    replays: NodeReplays = _REPLAYS
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
@@ -56,7 +99,9 @@ class NodeTests:
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""
         fields: dict[str, object] = {
-            "purpose": order.purpose,
+            # Recorded calls are made by a planted test.
+            "purpose": "control" if order.purpose is Purpose.REPLAY else order.purpose,
+            "calls": [[*call.where, call.data] for call in order.calls],
             "token": order.token,
             "pipe": order.pipe,
             "only": order.only,
@@ -66,7 +111,8 @@ class NodeTests:
         started = await runner_of(argv, tree)
         own = (await manifest_of(below(tree, started.folder if started is not None else ""))).get("name")
         fields["own"] = [own] if isinstance(own, str) and own else []
-        files = {name: (_REPORTERS / name).read_bytes() for name in _FILES[self.name]}
+        recording = _RECORDING if order.recorded or order.calls else ()
+        files = {name: (_REPORTERS / name).read_bytes() for name in (*_FILES[self.name], *recording)}
         options = _node_test_options(started, order) if self.name == NODE_TEST else "--require=@FOLDER@/preload.cjs"
         options = f"--require=@FOLDER@/origins.cjs {options}"
         return Instruments({**files, "order.json": json.dumps(fields).encode()}, {"NODE_OPTIONS": options})
@@ -96,7 +142,7 @@ def _node_test_options(started: NodeCommand | None, order: ReporterOrder) -> str
     people = "" if own and placed else " --test-reporter-destination=stdout"
     reporter = "" if own else " --test-reporter=spec"
     # Only the planted tests are marked to run alone.
-    return f"{ours}{reporter}{people}{' --test-only' if order.purpose == 'control' else ''}"
+    return f"{ours}{reporter}{people}{' --test-only' if order.purpose in _PLANTED else ''}"
 
 
 def _planted_source(runner: str, model: SuiteFile, failing: str, passing: str, draw: Random) -> str:

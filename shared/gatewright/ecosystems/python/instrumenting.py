@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from gatewright.ecosystems.port import Instruments, PlainOrder, PlainRun, ReporterOrder
+from gatewright.ecosystems.port import Instruments, PlainOrder, PlainRun, ReporterOrder, Sentinel
 from gatewright.ecosystems.python.import_roots import ImportRoots
 from gatewright.ecosystems.python.reporter.channel import ORDER, TOKEN
 
@@ -47,16 +47,25 @@ def python_instruments(order: ReporterOrder, roots: ImportRoots, more: Mapping[s
     return Instruments(files, variables)
 
 
-def python_plain_run(order: PlainOrder) -> PlainRun:
-    """The program that makes the calls of ``order`` outside of a test runner; it removes its own folder."""
-    program, ordered = f"{order.name}/app.py", f"{order.name}/app.json"
-    fields = {
-        "token": order.token,
-        "places": [posixpath.join(order.workspace, place).rstrip("/") for place in order.places],
-        "folder": order.folder,
-        "calls": [[*call.where, call.data] for call in order.calls],
-    }
-    source = (resources.files("gatewright.ecosystems.python") / "reporter" / "replaying.py").read_bytes()
-    files = {program: source, ordered: json.dumps(fields).encode()}
-    inside = order.workspace
-    return PlainRun(("env", "NODE_ENV=production", order.interpreter, f"{inside}/{program}", f"{inside}/{ordered}"), files)
+class PythonReplays:
+    """See ``Replays``."""
+
+    def record_calls(self, path: str, content: bytes, additions: str) -> None:
+        """See ``Replays.record_calls``: the reporter changes modules as they are loaded."""
+
+    def plant_calls(self, sentinel: Sentinel, additions: str) -> dict[str, bytes]:  # noqa: ARG002 - of the port
+        """See ``Replays.plant_calls``: the reporter makes them in place of a test."""
+        return {}
+
+    def plain_run(self, order: PlainOrder) -> PlainRun:
+        """See ``Replays.plain_run``. The program removes its own folder."""
+        program, ordered, inside = f"{order.name}/app.py", f"{order.name}/app.json", order.workspace
+        fields = {
+            "token": order.token,
+            "places": [posixpath.join(inside, place).rstrip("/") for place in order.places],
+            "folder": order.folder,
+            "calls": [[*call.where, call.data] for call in order.calls],
+        }
+        source = (resources.files("gatewright.ecosystems.python") / "reporter" / "replaying.py").read_bytes()
+        files = {program: source, ordered: json.dumps(fields).encode()}
+        return PlainRun(("env", "NODE_ENV=production", order.interpreter, f"{inside}/{program}", f"{inside}/{ordered}"), files)

@@ -9,7 +9,7 @@ from random import Random
 from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.python.command import what_starts
 from gatewright.ecosystems.python.import_roots import import_roots
-from gatewright.ecosystems.python.instrumenting import PACKAGE, python_instruments, python_plain_run
+from gatewright.ecosystems.python.instrumenting import PACKAGE, PythonReplays, python_instruments
 from gatewright.ecosystems.python.planting import Planted, draw_folder, draw_words, plant_functions, plant_methods
 from gatewright.ecosystems.python.pytest_settings import PytestSettings, read_settings
 
@@ -26,7 +26,7 @@ class Pytest:
     name = "pytest"
     languages = frozenset({"python"})
     reports_files = True
-    plain_run = staticmethod(python_plain_run)
+    replays = PythonReplays()
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

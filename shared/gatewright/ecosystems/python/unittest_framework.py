@@ -9,7 +9,7 @@ from random import Random
 from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.python.command import what_starts
 from gatewright.ecosystems.python.import_roots import import_roots
-from gatewright.ecosystems.python.instrumenting import PACKAGE, python_instruments, python_plain_run
+from gatewright.ecosystems.python.instrumenting import PACKAGE, PythonReplays, python_instruments
 from gatewright.ecosystems.python.planting import draw_folder, draw_words, plant_methods
 
 _CUSTOMISE = f"from {PACKAGE} import unittest_hook\n\nunittest_hook.start()\n".encode()
@@ -21,7 +21,7 @@ class Unittest:
     name = "unittest"
     languages = frozenset({"python"})
     reports_files = True
-    plain_run = staticmethod(python_plain_run)
+    replays = PythonReplays()
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

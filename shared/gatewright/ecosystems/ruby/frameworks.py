@@ -50,7 +50,7 @@ class RubyTests:
     name: str
     languages: frozenset[str] = frozenset({"ruby"})
     reports_files: bool = False
-    plain_run: None = None
+    replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

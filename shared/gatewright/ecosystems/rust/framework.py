@@ -41,7 +41,7 @@ class CargoTest:
     is_nextest: bool = False
     languages: frozenset[str] = frozenset({"rust"})
     reports_files: bool = False
-    plain_run: None = None
+    replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""

@@ -1,0 +1,15 @@
+'use strict';
+// Outside of a test runner: makes the calls of the file that is named, and writes a line for each to standard output. Its folder
+// is removed before anything of the workspace is loaded.
+const fs = require('node:fs');
+const { replay } = require('./replaying.cjs');
+
+const { calls, folder, token, workspace } = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
+fs.rmSync(__dirname, { recursive: true, force: true });
+process.argv.splice(1, process.argv.length, `${folder}/app`);
+process.chdir(folder);
+process.env.PWD = folder;
+const { exit } = process;
+const write = (record) => fs.writeSync(1, `${JSON.stringify({ token, ...record })}\n`);
+for (const name of ['log', 'info', 'debug', 'warn', 'error']) console[name] = () => {};
+replay(calls, (file) => import(`${workspace}/${file}`), write).then(() => exit(0), () => exit(1));
