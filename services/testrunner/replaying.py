@@ -1,9 +1,10 @@
 """Calls that the tests make of changed functions, made again in the test runner and outside of it.
 
 1. The command runs on the candidate with a recorder, beside the command itself.
-2. A program outside of the runner makes the recorded calls again. It has no test sources, no variable of a runner, no folder
-   of ours, and another working directory.
-3. If a result is not the recorded one, all calls are made twice where one test would run, and outside in the usual directory.
+2. A program outside of the runner makes the recorded calls again. It has no file of the tests, no variable of a runner, no
+   folder of ours, and another working directory.
+3. If a result is not the recorded one, all calls are made twice where one test would run, and outside in the usual directory
+   and with the data of the tests.
 
 A call counts if its result in the runner is the recorded one, each time. It differs if both results outside are the same and
 another one.
@@ -26,7 +27,7 @@ from msgspec.structs import replace
 from gatewright.contracts.reports import CallReplay, DifferingCall
 from gatewright.ecosystems.port import PlainOrder, Purpose, RecordedCall, Replays, TreeFiles
 from gatewright.ecosystems.records import RepeatedCall, RunnerReport, read_records
-from gatewright.ecosystems.runner.names import is_runner_setting, is_test
+from gatewright.ecosystems.runner.names import is_runner_setting, is_test, is_test_data
 from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import FileChange
 from gatewright.git.modes import FILE
@@ -144,7 +145,7 @@ class _Runs:
         inside: tuple[Results, Results, Results] = ({}, {}, {})
         if not all(_is_as_recorded(call, outside.get(number)) for number, call in enumerate(calls)):
             inside = await asyncio.gather(self._in_runner(calls), self._in_runner(calls), self._outside(calls, ""))
-        removed = frozenset(posixpath.basename(path) for path in self.tree.paths if _is_test_source(path))
+        removed = frozenset(posixpath.basename(path) for path in self.tree.paths if _is_of_tests(path, data=False))
         return _with_verdicts(facts, calls, _Results(outside, *inside, removed))
 
     async def _in_runner(self, calls: Sequence[RecordedCall]) -> Results:
@@ -162,9 +163,9 @@ class _Runs:
         return report.replayed if not report.forged else {}
 
     async def _outside(self, calls: Sequence[RecordedCall], folder: str) -> Results:
-        """Make ``calls`` where no test source is; in ``folder``, or in the usual one if it is empty."""
+        """Make ``calls`` in ``folder``, where no file of the tests is; in the usual one, if it is empty, with their data."""
         place, candidate, token = self.place, self.place.candidate, secrets.token_hex(16)
-        without = [FileChange(path.encode(), None) for path in sorted(self.tree.paths) if _is_test_source(path)]
+        without = [FileChange(path.encode(), None) for path in sorted(self.tree.paths) if _is_of_tests(path, data=bool(folder))]
         shown = await candidate.mirror.write_tree(candidate.tree, without) if without else candidate.tree
         name = f".{secrets.token_hex(6)}"
         inside = place.workspace.path_inside
@@ -185,9 +186,11 @@ class _Runs:
         return read_records(completed.stdout.split(b"\n"), token).replayed
 
 
-def _is_test_source(path: str) -> bool:
-    """Whether the program outside must not see it: a source of tests, or what only configures their runner."""
-    return is_runner_setting(path.encode()) or (is_test(path.encode()) and language_of(path.encode()) is not None)
+def _is_of_tests(path: str, *, data: bool) -> bool:
+    """Whether it is a source of tests, or what only configures their runner; with ``data``, or anything that they read."""
+    name = path.encode()
+    is_part = is_test(name) and (data or language_of(name) is not None)
+    return is_part or is_runner_setting(name) or (data and is_test_data(name))
 
 
 def _recording_of(report: RunnerReport) -> Recording:

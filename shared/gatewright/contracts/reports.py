@@ -345,7 +345,7 @@ class CallReplay(Document):
     needs_files: Count = 0
     """Number of calls that fail outside because a file of the tests, or of the first folder, is missing there."""
     by_folder: Count = 0
-    """Number of calls whose result depends on the working directory."""
+    """Number of calls whose result depends on the working directory, or on data of the tests."""
     unproven: str = ""
     """Why no call was compared; empty if calls were compared, or there were none."""
 

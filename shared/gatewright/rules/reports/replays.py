@@ -61,7 +61,7 @@ def replay_in_words(replay: CallReplay) -> str:
         f" test runner, {replay.differ_count} differ"
     )
     listed = ", ".join(call_in_words(call) for call in replay.differ[:3])
-    folder = f"; {replay.by_folder} calls depend on the working directory" if replay.by_folder else ""
+    folder = f"; {replay.by_folder} calls depend on the folder, or on data of the tests" if replay.by_folder else ""
     return words + (f": {listed}" if listed else "") + folder
 
 

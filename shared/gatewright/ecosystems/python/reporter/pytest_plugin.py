@@ -157,8 +157,8 @@ class _Reporter(_Selecting):
 
     def put_calls_in(self, items: list[Any]) -> None:
         for item in items:
-            name, place = getattr(item, "originalname", None) or "test", str(item.fspath)
-            item.runtest = replaying.in_the_place_of(name, place, _order.calls, self._emit)
+            name, module = getattr(item, "originalname", None) or "test", getattr(item, "module", None)
+            item.runtest = replaying.in_the_place_of(name, module, _order.calls, self._emit)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:

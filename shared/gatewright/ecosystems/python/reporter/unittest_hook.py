@@ -152,8 +152,8 @@ class _Reporter:
     def _with_calls(self, test: Any) -> Any:
         """Have a test make the recorded calls in its own place."""
         name = getattr(test, "_testMethodName", "runTest")
-        place = getattr(sys.modules.get(type(test).__module__), "__file__", None) or "test.py"
-        setattr(test, name, replaying.in_the_place_of(name, place, self._order.calls, self._emit))
+        module = sys.modules.get(type(test).__module__)
+        setattr(test, name, replaying.in_the_place_of(name, module, self._order.calls, self._emit))
         return test
 
     def listen(self, result: Any) -> None:
