@@ -36,6 +36,7 @@ BLOCKED: list[tuple[str, bytes]] = [
     ("src/usercustomize.py", b"x = 1\n"),
     ("src/x.pth", b"import os\n"),
     ("src/a.js", b"process.on('exit', () => { process.exitCode = 0 })\n"),
+    ("src/a.js", b"process.on('exit', () => {\n  flush()\n  process.exitCode = 0\n})\n"),
     ("src/a.js", b"process.once('beforeExit', () => process.exit(0))\n"),
     ("src/a.js", b"exports.a = 1\nprocess.exit(0)\n"),
     ("src/a.go", b'package a\nimport "os"\nfunc init() { os.Exit(0) }\n'),

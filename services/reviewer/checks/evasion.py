@@ -28,7 +28,7 @@ _RUNS_TESTS = BytesPattern(
     rb"|make (?:\S+ )*(?:tests?|check)|node --test)(?:[\s;&|)\"'`:]|$)"
 )
 _FORGETS = BytesPattern(rb"\|\|[ \t]*(?:true|:|exit 0)[ \t]*$|;[ \t]*(?:true|exit 0)[ \t]*$")
-#: What makes a script end with the result of its tests, before it says success.
+#: What makes a script end with the result of its tests, before its last command.
 _HEEDS = BytesPattern(
     rb"(?m)^[ \t]*set -[a-z]*e|set -o errexit|\$\?|\|\|[ \t]*(?:exit|return|\w*fail\w*)\b|^[ \t]*(?:if|elif|while)\b"
 )

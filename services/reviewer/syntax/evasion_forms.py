@@ -1,7 +1,7 @@
 """The source forms that look for a test run, by language: patterns over code without comments.
 
-``REMARKS`` have honest uses, so that review reports them only. ``BLOCKED`` forms are needed by no honest change. Each pattern
-stays within a line, or ends soon after it. No pattern holds a group.
+``REMARKS`` have honest uses, so that review reports them only; each is on one line. ``BLOCKED`` forms are needed by no honest
+change, and may span a few lines. No pattern holds a group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Forms = tuple[tuple[bytes, str], ...]
 
 @dataclass(frozen=True)
 class FormTable:
-    """Patterns with what each does as text. One pass over a text finds all."""
+    """Patterns with what each does as text; of several that match at a place, the first."""
 
     forms: _Forms
 
@@ -89,7 +89,8 @@ _PYTHON: _Forms = (
     (rb"\bgc\.get_(?:objects|referrers|referents)\b|\borig_argv\b|\bcmdline\(", _PROCESS),
     (
         (
-            rb"\bsys\.(?:settrace|setprofile|addaudithook|monitoring|meta_path|path_hooks)\b|\bthreading\.set(?:trace|profile)\b"
+            rb"\bsys\.(?:settrace|setprofile|addaudithook|monitoring|meta_path|path_hooks)\b"
+            rb"|\bthreading\.set(?:trace|profile)\b"
             rb"|\bfrom[ \t]+sys[ \t]+import\b.*\bset(?:trace|profile)\b|\bctypes\.pythonapi\b|\bmemmove\(|\.__code__[ \t]*="
         ),
         "reaches into the interpreter",
@@ -164,7 +165,10 @@ _RUBY: _Forms = (
 _PHP: _Forms = (
     (rb"\bPHPUnit\b|\brunningUnitTests\(|(?i:_exists\(.*phpunit)|\bAPP_ENV\b", ASKS),
     (
-        rb"\bdebug_(?:print_)?backtrace\(|->getTrace|\bget_(?:included_files|declared_classes)\(|\$argv\b|SCRIPT_(?:NAME|FILENAME)",
+        (
+            rb"\bdebug_(?:print_)?backtrace\(|->getTrace|\bget_(?:included_files|declared_classes)\(|\$argv\b"
+            rb"|SCRIPT_(?:NAME|FILENAME)"
+        ),
         CALLERS,
     ),
     (rb"\bstream_wrapper_\w+\(|\b(?:uopz|runkit7?)_\w+\(|\bpcntl_exec\(|\bposix_kill\(", REPLACES),
@@ -195,7 +199,10 @@ _C: _Forms = (
         REPLACES,
     ),
     (
-        rb"\b(?:_exit|_Exit|quick_exit|SYS_exit\w*|set_terminate)\b|\bSIGABRT\b|\bexec[lv]\w*\(|\bkill\(\s*(?:getppid|0)\b|\b_*constructor_*\b",
+        (
+            rb"\b(?:_exit|_Exit|quick_exit|SYS_exit\w*|set_terminate)\b|\bSIGABRT\b|\bexec[lv]\w*\("
+            rb"|\bkill\(\s*(?:getppid|0)\b|\b_*constructor_*\b"
+        ),
         "ends or replaces the process",
     ),
 )
@@ -224,7 +231,7 @@ BLOCKED: Mapping[str, FormTable] = {
                 rb"\bsession\.exitstatus[ \t]*=[ \t]*(?:0|[\w.]*ExitCode\.OK)\b|\.testsfailed[ \t]*=[^=]",
                 "sets the result of a test run",
             ),
-            (rb"\batexit\.register\(.*\b_exit\b[(,][ \t]*0", "sets the exit status to success at the end"),
+            (rb"\batexit\.register\([^()]*\b_exit\b[(,][ \t]*0", "sets the exit status to success at the end"),
             (rb"\.(?:runtest|runtestprotocol|addFailure|addError|wasSuccessful)[ \t]*=[^=]", REPLACES),
         )
     ),
@@ -246,7 +253,10 @@ BLOCKED: Mapping[str, FormTable] = {
                     REPLACES,
                 ),
                 (
-                    rb"\bprocess\.(?:on|once)\(\s*[\"'`](?:exit|beforeExit)[\"'`][^\n]*\bexit(?:Code\s*=\s*|\(\s*)0\b",
+                    (
+                        rb"\bprocess\.(?:on|once)\(\s*[\"'`](?:exit|beforeExit)[\"'`](?:[^\n]*|[^\n{]*\{\s*\n[^}]*)"
+                        rb"\bexit(?:Code\s*=\s*|\(\s*)0\b"
+                    ),
                     "sets the exit status to success at the end",
                 ),
             )
@@ -262,7 +272,8 @@ BLOCKED: Mapping[str, FormTable] = {
 PATCHED = BytesPattern(
     rb"(?:(?:_pytest|pluggy|pytest)(?:\.\w+)+|unittest\.(?:\w+\.)?Test(?:Case|Result|Runner|Suite|Program|Loader)\.\w+"
     rb"|unittest\.case\.\w+|(?:doctest\.OutputChecker|numpy\.testing|pandas\.testing)\.\w+"
-    rb"|(?:builtins|__builtins__)\.(?:AssertionError|isinstance|issubclass|all|any|len|abs|round|sorted|sum|bool|int|str|float|repr|type))"
+    rb"|(?:builtins|__builtins__)\.(?:AssertionError|isinstance|issubclass|all|any|len|abs|round|sorted"
+    rb"|sum|bool|int|str|float|repr|type))"
 )
 #: Names that a module of JavaScript gives to what checks, and where it sets a part of a name.
 CHECKER_NAMES = BytesPattern(

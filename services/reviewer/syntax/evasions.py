@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tree_sitter import Node
 
@@ -18,24 +19,13 @@ from gatewright.services.reviewer.syntax.c_tests import function_name
 from gatewright.services.reviewer.syntax.language import ParsedSource, line_of
 from gatewright.syntax_trees import language_of, parse
 
-_FUNCTIONS = frozenset(
-    {"function_definition", "function_declaration", "arrow_function", "function_expression", "method_definition", "lambda"}
-    | {"function_item", "method_declaration", "method", "func_literal", "closure_expression", "lambda_expression"}
-)
+_FUNCTIONS = frozenset({"function_definition", "function_declaration", "arrow_function", "function_expression", "lambda"})
+_FUNCTIONS |= {"method_definition", "function_item", "method_declaration", "method", "func_literal", "closure_expression"}
+_FUNCTIONS |= {"lambda_expression"}
 _CALLS = frozenset({"call", "call_expression", "method_invocation", "function_call_expression", "identifier"})
 #: What a statement may stand in and still run at each load.
-_PLAIN = frozenset(
-    {
-        "program",
-        "module",
-        "expression_statement",
-        "block",
-        "statement_list",
-        "translation_unit",
-        "source_file",
-        "body_statement",
-    }
-)
+_PLAIN = frozenset({"program", "module", "expression_statement", "block", "statement_list", "translation_unit"})
+_PLAIN |= {"source_file", "body_statement", "compound_statement"}
 _COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
 _BLANK = bytes(10 if each == 10 else 32 for each in range(256))
 _NAME = BytesPattern(rb"([A-Za-z_$][\w$]*)")
@@ -44,6 +34,8 @@ _LAST_WORD = BytesPattern(rb"(\w+)\W*(?:[:=][^,]*)?$")
 #: Files whose scripts are read without a syntax tree.
 _EMBEDDED = (b".vue", b".svelte", b".astro")
 _LONG = 400
+#: Lines that a form without honest use may take.
+_HEIGHT = 4
 
 
 @dataclass(frozen=True)
@@ -112,15 +104,18 @@ def _by_line(content: bytes, found: tuple[Evasion, ...]) -> tuple[Evasion, ...]:
 
 
 def _in_text(language: str, code: bytes, names: dict[bytes, bytes]) -> tuple[Evasion, ...]:
-    """The forms that patterns find."""
-    starts = [0, *(place + 1 for place, each in enumerate(code) if each == 10)]
+    """The forms that patterns find: the first of each line, as a search for all may take quadratic time."""
+    lines = code.split(b"\n")
     found = []
-    for tables, blocks in ((forms.BLOCKED, True), (forms.REMARKS, False)):
+    for tables, blocks, height in ((forms.BLOCKED, True, _HEIGHT), (forms.REMARKS, False, 1)):
         table = tables[language]
-        for group, start, end in table.pattern.spans(code):
-            line = bisect_right(starts, start + len(code[start:end]) - len(code[start:end].lstrip()))
-            words = table.words(group)
-            found.append(Evasion(b"", line, words, blocks, in_tests=blocks and words != forms.REPLACES))
+        for number, line in enumerate(lines, 1) if table.pattern.is_in(code) else ():
+            text = b"\n".join(lines[number - 1 : number - 1 + height]) if height > 1 else line
+            group, start, _ = next(table.pattern.spans(text), (0, 0, 0))
+            if group and start <= len(line):
+                words = table.words(group)
+                found.append(Evasion(b"", number, words, blocks, in_tests=blocks and words != forms.REPLACES))
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     setters = _python_setters(code, names) if language == "python" else _script_setters(language, code)
     return (*found, *(Evasion(b"", bisect_right(starts, start), forms.REPLACES, blocks=True) for start in setters))
 
