@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.c_tests import function_name
+from gatewright.ecosystems.test_syntax.language import ParsedSource
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax.c_tests import function_name
 from gatewright.services.reviewer.syntax.forms import Doubt, Evasion, form_at
-from gatewright.services.reviewer.syntax.language import ParsedSource
 
 _LONG, _BODY = 400, 20_000
 _REPLACES, _LOOKS, _ENDS = "replaces what tests rely on", "looks for a test runner", "ends the process in success"

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.language import ParsedSource
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax.c_forms import c_forms_in
 from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, form_at
 from gatewright.services.reviewer.syntax.interference import interferences_in
-from gatewright.services.reviewer.syntax.language import ParsedSource
 from gatewright.services.reviewer.syntax.lookers import looking_in
 from gatewright.services.reviewer.syntax.other_build import other_builds_in
 from gatewright.services.reviewer.syntax.suites import suite_forms_in

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from tree_sitter import Node
 
-from gatewright.services.reviewer.syntax.language import ParsedSource, line_of
+from gatewright.ecosystems.test_syntax.language import ParsedSource, line_of
 
 #: Bytes of a form that identify it.
 LONGEST = 2000

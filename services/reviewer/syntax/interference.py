@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.language import ParsedSource
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, form_at
-from gatewright.services.reviewer.syntax.language import ParsedSource
 
 #: What tests are read, compiled and checked with; a program that replaces parts of it is rare.
 _CHECKING = (

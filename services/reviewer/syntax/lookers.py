@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.language import ParsedSource
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax.forms import Doubt, Evasion, form_at
-from gatewright.services.reviewer.syntax.language import ParsedSource
 
 _LONG, _BODY = 200, 20_000
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.language import ParsedSource
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax.forms import Doubt, Evasion, form_at
-from gatewright.services.reviewer.syntax.language import ParsedSource
 
 _ASKED = BytesPattern(rb"\b__debug__\b|\bsys\.flags\.optimize\b")
 _DEBUG = BytesPattern(rb"\b__debug__\b")
