@@ -165,7 +165,7 @@ def facts_in_words(proof: TestProof) -> str:
     return "; ".join(clause.words for clause in proof_clauses(proof) if not clause.doubtful)
 
 
-def proof_clauses(proof: TestProof) -> tuple[ProofClause, ...]:
+def proof_clauses(proof: TestProof, contract: TaskContract | None = None) -> tuple[ProofClause, ...]:
     """Return the parts of a proof's summary for people; empty without reported tests."""
     clauses = []
     if not proof.framework or proof.counts is None:
@@ -173,13 +173,13 @@ def proof_clauses(proof: TestProof) -> tuple[ProofClause, ...]:
         doubtful = proof.check is not None and not (proof.check.noticed and not proof.check.switched_off)
         clauses.append(ProofClause(check_in_words(proof), doubtful=doubtful))
     else:
-        clauses += _clauses_of_counts(proof, proof.counts)
+        clauses += _clauses_of_counts(proof, proof.counts, contract)
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
     clauses.append(ProofClause(failed_before_in_words(proof), doubtful=True))
     return tuple(clause for clause in clauses if clause.words)
 
 
-def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofClause]:
+def _clauses_of_counts(proof: TestProof, counts: TestCounts, contract: TaskContract | None) -> Iterator[ProofClause]:
     now = counts.passed + counts.failed + counts.skipped
     if proof.collected_before is None:
         yield ProofClause(f"{_tests(now)}, those before are not known")
@@ -199,7 +199,7 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofCl
     elif proof.control is not None:
         yield ProofClause("the control did not fail as it must", doubtful=True)
     if (red := proof.red_first) is not None:
-        yield ProofClause(red_first_in_words(red), doubtful=bool(red.passed or red.unrun_count or red.unproven))
+        yield ProofClause(red_first_in_words(red, contract), doubtful=bool(red.passed or red.unrun_count or red.unproven))
     if (tests := proof.baseline_tests) is not None:
         passed_whole = tests.complete and tests.counts is not None and not (tests.counts.failed or tests.unrun_count)
         yield ProofClause(baseline_tests_in_words(tests), doubtful=not passed_whole)
