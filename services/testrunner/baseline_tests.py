@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from gatewright.contracts.reports import BaselineTests
 from gatewright.ecosystems.port import Purpose, TreeFiles
@@ -36,6 +37,14 @@ BY_A_SIGNAL = 128
 _MOST_MANIFESTS = 200
 
 
+class TreeRun(NamedTuple):
+    """How a run ended, its reports and the test files that it changed."""
+
+    completed: Completed
+    report: RunnerReport
+    rewritten: tuple[str, ...]
+
+
 async def run_baseline_tests(
     subject: Instrumented, place: CommandPlace, tree: TreeFiles, workspaces: Workspaces
 ) -> BaselineTests | None:
@@ -55,10 +64,10 @@ async def run_baseline_tests(
 
 async def run_on_tree(
     subject: Instrumented, place: CommandPlace, tree: str, asked: AskedRun, workspaces: Workspaces
-) -> tuple[Completed, RunnerReport, tuple[str, ...]] | None:
-    """Run the command on another ``tree``. Return how it ended, its reports and the test files that it changed.
+) -> TreeRun | None:
+    """Run the command on another ``tree``; None if it starts no known framework there.
 
-    None if it starts no known framework there. Raises as ``run_baseline_tests`` does.
+    Raises as ``run_baseline_tests`` does.
     """
     candidate = place.candidate
     files = await list_tree(candidate.mirror, tree)
@@ -73,7 +82,7 @@ async def run_on_tree(
     ) as workspace:
         await build_earlier(place, workspace, subject.sandbox)
         completed, report = await subject.run(workspace, files, asked)
-        return completed, report, await _rewritten(workspace, report)
+        return TreeRun(completed, report, await _rewritten(workspace, report))
 
 
 async def deciding_paths(

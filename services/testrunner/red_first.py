@@ -6,9 +6,9 @@ The tree of that run is the baseline with the tests, test data and runner settin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final
 
 import msgspec
@@ -24,7 +24,7 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.modes import REGULAR
 from gatewright.rules.reports.proof import file_of, test_of_case
 from gatewright.sandbox import Completed
-from gatewright.services.testrunner.baseline_tests import BY_A_SIGNAL, deciding_paths, partial_tree, run_on_tree
+from gatewright.services.testrunner.baseline_tests import BY_A_SIGNAL, TreeRun, deciding_paths, partial_tree, run_on_tree
 from gatewright.services.testrunner.before import bound_time
 from gatewright.services.testrunner.comparison import list_some
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented
@@ -32,8 +32,8 @@ from gatewright.services.testrunner.place import CommandPlace
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspaces
 
-#: Tests that are run; the others have no result.
-_MOST: Final = 1000
+#: Tests that are run; the others have no result. Files that are run once more, alone.
+_MOST, _MOST_ALONE = 1000, 8
 #: Changed test files that are read, their bytes, and seconds for all of them.
 _MOST_FILES, _MOST_BYTES, _READING = 200, 16 << 20, 20.0
 #: The exit codes of runners that found no test to run, and no fault either.
@@ -53,9 +53,13 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True)
 class _ChosenTests:
-    """The ids to run, by test: cases of a parametrised test are one. ``unknown``: number of tests that may have changed."""
+    """The ids to run, by test: cases of a parametrised test are one. ``files``: the changed file of each test.
+
+    ``unknown``: number of tests that may have changed.
+    """
 
     ids: Mapping[str, Sequence[str]]
+    files: Mapping[str, str]
     unknown: int
 
 
@@ -87,16 +91,30 @@ class RedFirstRuns:
         chosen = await self._choose([change for change in changes if change.path in deciding], candidate, tree, result)
         if not chosen.ids:
             return RedFirst(not_applicable="the change has no new or changed test", unknown_count=chosen.unknown)
-        only = tuple(each for ids in list(chosen.ids.values())[:_MOST] for each in ids)
         bounded = bound_time(place, result.completed)
-        tried = await run_on_tree(
-            replace(subject, limits=bounded.limits),
-            bounded,
-            await partial_tree(candidate, changes, others),
-            AskedRun(Purpose.COLLECT, only),
-            self._workspaces,
-        )
-        return _facts(chosen, *tried) if tried is not None else RedFirst(unproven="the command starts no known framework there")
+        subject = replace(subject, limits=bounded.limits)
+
+        async def run_without(left_out: frozenset[bytes], tests: Iterable[str]) -> TreeRun | None:
+            only = tuple(each for test in islice(tests, _MOST) for each in chosen.ids[test])
+            on_tree = await partial_tree(candidate, changes, left_out)
+            return await run_on_tree(subject, bounded, on_tree, AskedRun(Purpose.COLLECT, only), self._workspaces)
+
+        tried = await run_without(others, chosen.ids)
+        if tried is None:
+            return RedFirst(unproven="the command starts no known framework there")
+        if fault := _fault_of(tried):
+            return RedFirst(unproven=fault, unknown_count=chosen.unknown)
+        results = _results_of(chosen.ids, chosen, tried)
+        # A file that does not load may keep others from being built or run. Python's runners go on.
+        unloaded = dict.fromkeys(chosen.files[test] for test, outcome in results.items() if outcome == "unloaded")
+        is_alone = subject.framework.reports_files or (len(unloaded) < 2 and not tried.report.outcomes)
+        for file in [] if is_alone else list(unloaded)[:_MOST_ALONE]:
+            tests = [test for test in chosen.ids if chosen.files[test] == file]
+            more = frozenset(each.encode() for each in chosen.files.values() if each != file)
+            again = await run_without(others | more, tests)
+            if again is not None and not _fault_of(again):
+                results |= _results_of(tests, chosen, again)
+        return _counted(chosen, results, tried.completed)
 
     async def _choose(
         self, changes: Sequence[TreeChange], candidate: RebuiltCandidate, tree: TreeFiles, result: CandidateResult
@@ -112,15 +130,17 @@ class RedFirstRuns:
                 passed[file_of(each)].append(each)
         names = {path: name for path in paths if (name := next((n for n in _names_of(path, tree) if n in passed), ""))}
         compared = await self._compare(changes, candidate) if names else {}
-        ids, unknown = defaultdict(list), set()
+        ids, files, unknown = defaultdict(list), {}, set()
         for path, name in names.items():
             for each in passed[name]:
                 is_chosen = _is_chosen(each, compared.get(path), result.before or {})
+                test = test_of_case(each) or each
                 if is_chosen:
-                    ids[test_of_case(each) or each].append(each)
+                    ids[test].append(each)
+                    files[test] = path
                 elif is_chosen is None:
-                    unknown.add(test_of_case(each) or each)
-        return _ChosenTests(ids, len(unknown))
+                    unknown.add(test)
+        return _ChosenTests(ids, files, len(unknown))
 
     async def _compare(self, changes: Sequence[TreeChange], candidate: RebuiltCandidate) -> Mapping[str, ComparedTests]:
         """Compare the tests of changed files; without those that cannot be read."""
@@ -165,25 +185,44 @@ def _is_chosen(name: str, compared: ComparedTests | None, before: Mapping[str, s
     return False if keys & compared.kept else None
 
 
-def _facts(chosen: _ChosenTests, completed: Completed, report: RunnerReport, rewritten: Sequence[str]) -> RedFirst:
+def _fault_of(tried: TreeRun) -> str:
+    """Return as text why the reports of a run show nothing; empty if they do."""
+    if tried.rewritten:
+        return f"{', '.join(tried.rewritten[:3])} was changed while they ran"
+    return "their reports are not complete" if tried.report.forged or tried.report.overflow else ""
+
+
+def _results_of(tests: Iterable[str], chosen: _ChosenTests, tried: TreeRun) -> dict[str, str]:
+    """Return the result of each test: that of its cases, if one failed or all passed."""
+    results = {}
+    for test in islice(tests, _MOST):
+        found = {_result_of(each, tried) for each in chosen.ids[test]}
+        results[test] = next(
+            (each for each in ("failed", "unloaded") if each in found), "passed" if found == {"passed"} else ""
+        )
+    return results
+
+
+def _result_of(name: str, tried: TreeRun) -> str:
+    """Return the outcome of one case; a test that the command failed to load is ``unloaded``, one without a result is empty."""
+    completed, report = tried.completed, tried.report
+    if name in report.outcomes or name in report.collected:
+        outcome = report.outcomes.get(name, "")
+        return "" if outcome == "skipped" else outcome
+    has_failed = not completed.stopped and not completed.timed_out and 0 < completed.exit_code < BY_A_SIGNAL
+    return "unloaded" if has_failed and (report.framework, completed.exit_code) not in _NOTHING_RAN else ""
+
+
+def _counted(chosen: _ChosenTests, results: Mapping[str, str], completed: Completed) -> RedFirst:
     """Count the tests by their results. Those that a command failed to load are tests that fail."""
-    if rewritten or report.forged or report.overflow:
-        words = f"{', '.join(rewritten[:3])} was changed while they ran" if rewritten else "their reports are not complete"
-        return RedFirst(unproven=words, unknown_count=chosen.unknown)
-    stopped = completed.stopped or ("time" if completed.timed_out else "")
-    has_failed = not stopped and 0 < completed.exit_code < BY_A_SIGNAL
-    absent = "failed" if has_failed and (report.framework, completed.exit_code) not in _NOTHING_RAN else "unrun"
-    by_result: dict[str, list[str]] = {"failed": [], "passed": [], "unrun": []}
-    for number, (test, ids) in enumerate(chosen.ids.items()):
-        results = {report.outcomes.get(each, absent) for each in ids} if number < _MOST else {"unrun"}
-        found = "failed" if "failed" in results else "passed" if results == {"passed"} else "unrun"
-        by_result[found].append(ids[0] if len(ids) == 1 else test)
+    passed = [test for test, result in results.items() if result == "passed"]
+    failed = sum(result in {"failed", "unloaded"} for result in results.values())
     return RedFirst(
         tests=len(chosen.ids),
-        failed_count=len(by_result["failed"]),
-        passed_count=len(by_result["passed"]),
-        passed=list_some(by_result["passed"]),
-        unrun_count=len(by_result["unrun"]),
+        failed_count=failed,
+        passed_count=len(passed),
+        passed=list_some(chosen.ids[test][0] if len(chosen.ids[test]) == 1 else test for test in passed),
+        unrun_count=len(chosen.ids) - failed - len(passed),
         unknown_count=chosen.unknown,
-        stopped=stopped,
+        stopped=completed.stopped or ("time" if completed.timed_out else ""),
     )

@@ -9,7 +9,7 @@ import pytest
 
 from gatewright.contracts.reports import RedFirst
 from gatewright.rules.reports.proof import in_words, red_first_in_words
-from tests.ecosystems.suites import Suite, proof_of
+from tests.ecosystems.suites import PYTEST, Suite, proof_of
 from tests.ecosystems.test_node import needs_node
 from tests.ecosystems.test_rust import MANIFEST, TOOLCHAIN, needs_cargo
 
@@ -204,3 +204,37 @@ async def test_cargo_is_tried_by_function(tmp_path: Path) -> None:
     changes = {"src/lib.rs": library.replace(b"one + other", b"(one + other).min(10)"), "tests/outside.rs": tests.encode()}
     found = await red_first(suite, changes, "cargo test")
     assert found == RedFirst(tests=2, failed_count=1, passed_count=1, passed=("tests/outside.rs::is_vacuous",))
+
+
+async def test_an_import_that_fails_hides_no_vacuous_test_of_another_file(suite: Suite) -> None:
+    changes = {
+        "taxes.py": b"def tax():\n    return 1\n",
+        "tests/test_c.py": b"from taxes import tax\n\n\ndef test_tax():\n    assert tax()\n",
+        "tests/test_d.py": b"def test_vacuous():\n    assert True\n",
+    }
+    expected = RedFirst(tests=2, failed_count=1, passed_count=1, passed=("tests/test_d.py::test_vacuous",))
+    assert await red_first(suite, changes) == expected
+
+
+async def test_a_command_that_stops_at_the_first_failure_hides_no_vacuous_test(suite: Suite) -> None:
+    tests = (
+        b"import pricing\n\n\ndef test_costs():\n    assert pricing.cost(1) == 2\n\n\ndef test_vacuous():\n    assert True\n"
+    )
+    found = await red_first(suite, {"pricing.py": CHANGED, "tests/test_c.py": tests}, f"{PYTEST} -x")
+    assert found == RedFirst(tests=2, failed_count=1, passed_count=1, passed=("tests/test_c.py::test_vacuous",))
+
+
+@needs_cargo
+@pytest.mark.long
+async def test_a_file_that_does_not_compile_hides_no_vacuous_test_of_another(tmp_path: Path) -> None:
+    library = b"pub fn add(one: i32, other: i32) -> i32 {\n    one + other\n}\n"
+    suite = Suite(
+        tmp_path, {"Cargo.toml": MANIFEST.encode(), "src/lib.rs": library, "tests/outside.rs": RUST.encode()}, TOOLCHAIN
+    )
+    changes = {
+        "src/lib.rs": library + b"pub fn less(one: i32, other: i32) -> i32 {\n    one - other\n}\n",
+        "tests/less.rs": b"#[test]\nfn subtracts() {\n    assert_eq!(demo::less(2, 1), 1);\n}\n",
+        "tests/vacuous.rs": b"#[test]\nfn is_vacuous() {\n    assert!(1 < 2);\n}\n",
+    }
+    found = await red_first(suite, changes, "cargo test")
+    assert found == RedFirst(tests=2, failed_count=1, passed_count=1, passed=("tests/vacuous.rs::is_vacuous",))
