@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from gatewright.contracts.reports import BaselineTests
 from gatewright.ecosystems.port import Purpose, TreeFiles
@@ -31,9 +32,17 @@ from gatewright.workspace import Workspace, Workspaces
 
 _MOST_PATHS = 100
 #: The exit codes of commands that a signal ended begin here.
-_BY_A_SIGNAL = 128
+BY_A_SIGNAL = 128
 #: Maximum number of compared manifests per change; each further one is treated as changed.
 _MOST_MANIFESTS = 200
+
+
+class TreeRun(NamedTuple):
+    """How a run ended, its reports and the test files that it changed."""
+
+    completed: Completed
+    report: RunnerReport
+    rewritten: tuple[str, ...]
 
 
 async def run_baseline_tests(
@@ -45,31 +54,38 @@ async def run_baseline_tests(
     """
     candidate = place.candidate
     changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
-    deciding = await _deciding(subject.argv, changes, tree, candidate)
+    deciding = await deciding_paths(subject.argv, changes, tree, candidate)
     if not deciding:
         return None
-    mixed = await _mixed_tree(candidate, changes, deciding)
-    files = await list_tree(candidate.mirror, mixed)
+    mixed = await partial_tree(candidate, changes, deciding)
+    tried = await run_on_tree(subject, place, mixed, AskedRun(Purpose.ALL), workspaces)
+    return _facts(deciding, *tried) if tried is not None else None
+
+
+async def run_on_tree(
+    subject: Instrumented, place: CommandPlace, tree: str, asked: AskedRun, workspaces: Workspaces
+) -> TreeRun | None:
+    """Run the command on another ``tree``; None if it starts no known framework there.
+
+    Raises as ``run_baseline_tests`` does.
+    """
+    candidate = place.candidate
+    files = await list_tree(candidate.mirror, tree)
     framework = await recognise(subject.argv, files)
     if framework is None:
         return None
     subject = dataclasses.replace(subject, framework=framework)
     provided = {path: content for path, content in place.provided.items() if path.decode("utf-8", "replace") not in files.paths}
+    plain = not place.workspace.overlay
     async with workspaces.open(
-        candidate.mirror,
-        candidate.baseline,
-        mixed,
-        plain=not place.workspace.overlay,
-        planted=provided,
-        compiled=place.compiled,
+        candidate.mirror, candidate.baseline, tree, plain=plain, planted=provided, compiled=place.compiled
     ) as workspace:
         await build_earlier(place, workspace, subject.sandbox)
-        completed, report = await subject.run(workspace, files, AskedRun(Purpose.ALL))
-        rewritten = await _rewritten(workspace, report)
-    return _facts(deciding, completed, report, rewritten)
+        completed, report = await subject.run(workspace, files, asked)
+        return TreeRun(completed, report, await _rewritten(workspace, report))
 
 
-async def _deciding(
+async def deciding_paths(
     argv: Sequence[str], changes: Sequence[TreeChange], tree: TreeFiles, candidate: RebuiltCandidate
 ) -> frozenset[bytes]:
     """The changed paths that decide what is tested, and how."""
@@ -107,14 +123,14 @@ async def _contents(tree: TreeFiles, names: Sequence[str]) -> Mapping[str, bytes
     return {name: content for name, content in found.items() if content is not None and len(content) <= commands.MOST_BYTES}
 
 
-async def _mixed_tree(candidate: RebuiltCandidate, changes: Sequence[TreeChange], deciding: frozenset[bytes]) -> str:
-    """The baseline with those ``changes`` alone that decide nothing, and do not stand in the place of what does."""
-    back = {change.path for change in changes if change.path in deciding and change.old_mode != ABSENT}
+async def partial_tree(candidate: RebuiltCandidate, changes: Sequence[TreeChange], left_out: frozenset[bytes]) -> str:
+    """Return the baseline with ``changes``, but for those of ``left_out`` and those that stand in the place of such a file."""
+    back = {change.path for change in changes if change.path in left_out and change.old_mode != ABSENT}
     above = {folder for path in back for folder in _folders(path)}
     kept = [
         change
         for change in changes
-        if change.path not in deciding | above and change.new_mode != SUBMODULE and back.isdisjoint(_folders(change.path))
+        if change.path not in left_out | above and change.new_mode != SUBMODULE and back.isdisjoint(_folders(change.path))
     ]
     contents = await candidate.mirror.blobs({change.new_id for change in kept if change.status != "D"})
     wanted = [
@@ -145,7 +161,7 @@ async def _rewritten(workspace: Workspace, report: RunnerReport) -> tuple[str, .
 def _facts(deciding: frozenset[bytes], completed: Completed, report: RunnerReport, rewritten: tuple[str, ...]) -> BaselineTests:
     """A command that could not load a test, because nothing is as its tests expect it, has ended as tests that fail do."""
     stopped = completed.stopped or ("time" if completed.timed_out else "")
-    unloaded = not report.begun and not report.forged and 0 < completed.exit_code < _BY_A_SIGNAL
+    unloaded = not report.begun and not report.forged and 0 < completed.exit_code < BY_A_SIGNAL
     whole = report.complete and not contradicts(completed, report)
     return BaselineTests(
         paths=tuple(sorted(path.decode("utf-8", "replace") for path in deciding)[:_MOST_PATHS]),

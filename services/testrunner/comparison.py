@@ -12,7 +12,7 @@ from gatewright.ecosystems.port import Framework, Sentinel
 from gatewright.ecosystems.python.changed_sources import loadable
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.records import RunnerReport
-from gatewright.rules.reports.proof import file_of
+from gatewright.rules.reports.proof import file_of, test_of_case
 from gatewright.sandbox import Completed
 
 #: Files that a test framework of Python reads before its tests.
@@ -136,20 +136,16 @@ def lost_tests(before: Iterable[str], now: Iterable[str]) -> list[str]:
     A case of a parametrised test is called by its values: it is lost when its test has fewer cases than it had.
     """
     known, missing = frozenset(now), sorted(frozenset(before) - frozenset(now))
-    cases_before, cases_now = (Counter(filter(None, map(_test_of_case, ids))) for ids in (before, known))
+    cases_before, cases_now = (Counter(filter(None, map(test_of_case, ids))) for ids in (before, known))
     lost = []
     for each in missing:
-        test = _test_of_case(each)
+        test = test_of_case(each)
         if not test:
             lost.append(each)
         elif cases_now[test] < cases_before[test]:
             lost.append(each)
             cases_now[test] += 1
     return lost
-
-
-def _test_of_case(name: str) -> str:
-    return name.partition("[")[0] if name.endswith("]") and "::" in name.partition("[")[0] else ""
 
 
 def list_some(names: Iterable[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from gatewright.contracts.reports import CallReplay, CheckControl, TestProof
+from gatewright.contracts.reports import CallReplay, CheckControl, RedFirst, TestProof
 from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ecosystems.checkers import SourceChecker, checker_of
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
@@ -39,6 +39,7 @@ from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twin
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
+from gatewright.services.testrunner.red_first import CandidateResult, RedFirstRuns
 from gatewright.services.testrunner.replaying import Replayer
 from gatewright.services.testrunner.tables import Table, Tables, key_of, read_table, write_table
 from gatewright.workspace import Workspaces
@@ -72,6 +73,7 @@ class Prover:
         self._sampler = Sampler(workspaces)
         self._before = FailuresBefore(sandbox, workspaces)
         self._replayer = Replayer(sandbox, workspaces)
+        self._red_first = RedFirstRuns(workspaces)
 
     async def run(
         self,
@@ -161,8 +163,11 @@ class Prover:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed_modules(place, tree, completed)))
                 return Proved(completed, proof, table, test_files(report))
             progress()
-            planted, before, on_candidate = await control, await baseline, await baseline_tests
-            proof = replace(proof, replay=await replayed)
+            before = await baseline
+            result = CandidateResult(completed, report, before)
+            async with _beside(self._run_red_first(subject, place, tree, result)) as red_first:
+                planted, on_candidate = await control, await baseline_tests
+                proof = replace(proof, red_first=await red_first, replay=await replayed)
         if planted is None:
             proof = replace(proof, unproven="there is no place for a test that must fail")
         else:
@@ -180,6 +185,12 @@ class Prover:
     async def _replay(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> CallReplay | None:
         recording = await self._replayer.record(subject, place, tree)
         return await self._replayer.replay(recording, subject, place, tree) if recording is not None else None
+
+    async def _run_red_first(
+        self, subject: Instrumented, place: CommandPlace, tree: TreeFiles, result: CandidateResult
+    ) -> RedFirst | None:
+        """Not in a merge queue: the run of each change has tried its tests."""
+        return None if place.tests_base else await self._red_first.run(subject, place, tree, result)
 
     async def _control(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> _Control:
         """The command on the candidate with two planted tests; None where there is no place for them."""

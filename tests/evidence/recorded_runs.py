@@ -35,6 +35,7 @@ from gatewright.contracts.reports import (
     Mutant,
     MutationSample,
     NextSteps,
+    RedFirst,
     RuleOutcome,
     ScopeCheck,
     TestCommand,
@@ -370,6 +371,7 @@ class RecordedRun:
                     failing_outcome="failed",
                     passing_outcome="passed",
                 ),
+                red_first=RedFirst(tests=2, failed_count=1, passed_count=1, passed=("a.py::test_a",)),
                 baseline_tests=BaselineTests(
                     paths=(self.git.names[0].decode(),),
                     exit_code=1,

@@ -47,6 +47,8 @@ OF_ROLES = (
     ("tests_received", "/payload/report/commands/*/proof/framework"),
     ("tests_received", "/payload/report/commands/*/proof/control/failing"),
     ("tests_received", "/payload/report/commands/*/proof/baseline_tests/failed"),
+    ("tests_received", "/payload/report/commands/*/proof/red_first/failed_count"),
+    ("tests_received", "/payload/report/commands/*/proof/red_first/passed"),
     ("tests_received", "/payload/report/commands/*/proof/baseline_tests/paths/*"),
 )
 

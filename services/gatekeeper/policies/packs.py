@@ -35,10 +35,11 @@ class PackRules(PolicyModel):
     ``broad_paths``: a whole top-level directory is granted, or refused unless an approval rule asks a person.
     ``wider_permissions``: a contract that requests more than its role has gets less, or is refused. ``network``: the maximum
     for any role. ``testing``: the proof of acceptance commands is recorded, or at least one command must prove something.
-    ``untested_change``: a changed file that no test loads is reported, or refused. ``behaviour``: functions with another result
-    outside of the test runner are recorded, or refused; ``required`` also refuses if no call could be compared.
-    ``mutation``: number of mutants of a change to run against its tests; None: no mutants. ``judging``: the test runner starts
-    together with the reviewer, or only after a passed review.
+    ``untested_change``: a changed file that no test loads is reported, or refused. ``passes_without_change``: the same for new
+    and changed tests that pass on the baseline's sources. ``behaviour``: functions with another result outside of the test
+    runner are recorded, or refused; ``required`` also refuses if no call could be compared. ``mutation``: number of mutants of
+    a change to run against its tests; None: no mutants. ``judging``: the test runner starts together with the reviewer, or only
+    after a passed review.
     """
 
     broad_paths: Literal["granted", "refused"]
@@ -46,6 +47,7 @@ class PackRules(PolicyModel):
     testing: Testing
     untested_change: Untested
     behaviour: Behaviour
+    passes_without_change: Untested = "recorded"
     mutation: MutationRules | None = None
     judging: Judging = "together"
     wider_permissions: Literal["clamp", "refuse"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from gatewright.contracts.reports import Finding
 from gatewright.ecosystems.runner.names import has_test_name, is_test
+from gatewright.ecosystems.test_syntax.reading import tests_in
+from gatewright.ecosystems.test_syntax.tests_model import Body, FileTests
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.subject import ChangedFile, Subject
-from gatewright.services.reviewer.syntax.languages import tests_in
-from gatewright.services.reviewer.syntax.tests_model import Body, FileTests
 
 CODE = "tests_weakened"
 _NOTHING = FileTests()

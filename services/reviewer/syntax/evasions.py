@@ -13,10 +13,10 @@ from itertools import accumulate
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.c_tests import function_name
+from gatewright.ecosystems.test_syntax.language import ParsedSource, line_of
 from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.syntax import evasion_forms as forms
-from gatewright.services.reviewer.syntax.c_tests import function_name
-from gatewright.services.reviewer.syntax.language import ParsedSource, line_of
 from gatewright.syntax_trees import language_of, parse
 
 _FUNCTIONS = frozenset({"function_definition", "function_declaration", "arrow_function", "function_expression", "lambda"})

@@ -133,6 +133,7 @@ async def prepare_revert(
         policy_pack=contract.policy_pack or "low",
         priority=contract.priority,
         needs=contract.needs,
+        tests="characterisation",  # tests that come back were made for another change
         requirement_ids=contract.requirement_ids,
         timeout_retry=replace(contract.timeout_retry, max_retries=0),
         strict_acceptance=contract.runtime_options is not None and contract.runtime_options.strict_acceptance,

@@ -18,6 +18,7 @@ from gatewright.contracts.vocabulary import (
     Scope,
     Sharding,
     SourceBranch,
+    TestPurpose,
 )
 
 
@@ -48,6 +49,8 @@ class Order(Document, kw_only=True):
     needs: Needs = ()
     """Capabilities that the processes working on the run must have, beside its language and agents, in the operator's words
     (such as gpu). pools.json defines which pools have them."""
+    tests: TestPurpose = "change"
+    """Whether new and changed tests show the change, or may pass without it, as in a refactoring (characterisation)."""
     author: Person | None = None
     """The author of the landed commit, a claim of the publisher; by default Gatewright, which is always the committer."""
     source_branch: SourceBranch | None = None

@@ -264,6 +264,32 @@ class BaselineTests(Document):
     """The limit that ended it; empty: it ended by itself."""
 
 
+class RedFirst(Document):
+    """The new and changed tests, on the baseline with the change's tests and runner settings alone.
+
+    A test that passes there shows nothing about the change. The cases of a parametrised test are one test.
+    """
+
+    tests: Count = 0
+    """Number of new and changed tests that pass on the candidate."""
+    failed_count: Count = 0
+    """Number of them that fail without the change, or cannot be loaded there."""
+    passed_count: Count = 0
+    """Number of them that pass without the change."""
+    passed: Names = ()
+    """The first 100 of these, sorted; a test with several cases is named without them."""
+    unrun_count: Count = 0
+    """Number of them without a result there."""
+    unknown_count: Count = 0
+    """Number of other tests in changed files that may have changed; they are not run."""
+    stopped: Limit = ""
+    """The limit that ended the run; empty: it ended by itself."""
+    not_applicable: str = ""
+    """Why there is nothing to try, such as a change of tests alone; empty if there was."""
+    unproven: str = ""
+    """Why the tests could not be tried; empty if they were."""
+
+
 class Mutant(Document):
     """One small change of a written line, and whether the tests noticed it."""
 
@@ -383,6 +409,8 @@ class TestProof(Document):
     """The negative control; null if there was none."""
     baseline_tests: BaselineTests | None = None
     """The tests with the baseline's configuration; null if the change touches nothing that decides what is tested."""
+    red_first: RedFirst | None = None
+    """The new and changed tests without the rest of the change; null if the change touches no tests, or the command failed."""
     exit_before: int | None = None
     """For a failed command: its exit code on the baseline, where only the failed tests were run; null if it was not run
     there."""

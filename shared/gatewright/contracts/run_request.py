@@ -56,7 +56,7 @@ class RunRequest(Order):
     """Key of the sender. The same key twice gives the same run."""
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "baseline_ref", "policy_pack", "priority")
+        keep_one_spelling(self, "baseline_ref", "policy_pack", "priority", "tests")
 
 
 class RequestTask(Document):

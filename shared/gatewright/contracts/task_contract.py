@@ -320,4 +320,4 @@ class TaskContract(Order):
     """What the pm asked a model in order to write the contract; left out if no model was asked."""
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "task_type", "priority")
+        keep_one_spelling(self, "task_type", "priority", "tests")

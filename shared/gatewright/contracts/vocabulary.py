@@ -69,6 +69,8 @@ Network = Literal["deny", "on-request", "allow"]
 LandingMode = Literal["branch", "target", "none", "queue"]
 #: Whether a candidate is reviewed and tested at the same time, or tested only after a review that passed.
 Judging = Literal["together", "in_turn"]
+#: What new and changed tests show: the change, without which they fail, or how the code behaves already.
+TestPurpose = Literal["change", "characterisation"]
 #: Kinds of change that are refused unless a contract names them; what is not in the list can never be opened.
 ChangeKind = Literal[
     "binary",

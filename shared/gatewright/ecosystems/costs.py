@@ -10,7 +10,7 @@ from typing import Final
 
 #: Holds for all of them.
 REMAINS: Final = "code that distinguishes a test run from real use, of which review refuses the known forms"
-WHERE_TESTS_CHANGE: Final = "a change of tests, or of what runs them, costs the suite once more, with the baseline's tests"
+WHERE_TESTS_CHANGE: Final = "a change of tests, or of what runs them, costs the suite and its new tests once more"
 _SUITE: Final = "the suite once more where the baseline was not tested before"
 _BUILD: Final = "one build more; another where the baseline was not tested before"
 

@@ -26,7 +26,7 @@ from gatewright.order_form.rows import (
 from gatewright.reasons import RetryOffer
 
 if TYPE_CHECKING:
-    from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, PolicyPack, Priority
+    from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, PolicyPack, Priority, TestPurpose
 
 #: ``--agent any``, or a candidate of this name: the first agent of agents.json that the worker has.
 ANY_AGENT = "any"
@@ -364,6 +364,13 @@ class RunOptions:
         help="Requirement that the change serves, such as PAY-SEC-007",
         panel=Panel.ADVANCED,
         pointer="requirement_ids",
+    )
+    test_purpose: TestPurpose = option(
+        "--tests",
+        kind=Kind.CHOICE,
+        help="Purpose of new tests; only characterisation may pass without the change",
+        panel=Panel.TESTS,
+        pointer="tests",
     )
     again: str | None = option(
         "--again",

@@ -47,16 +47,8 @@ WORKSPACE_CHANGES = "workspace_changes"
 
 _CHANGE = frozenset(
     {
-        "protected_paths.limits",
-        "protected_paths.limits.names",
-        "allowed_paths",
-        "git_paths",
-        "file_modes",
-        "protected_paths.sacred",
-        "destructive_operations",
-        "readable_names",
-        "path_collisions",
-        "symlink_targets",
+        *("protected_paths.limits", "protected_paths.limits.names", "allowed_paths", "git_paths", "file_modes"),
+        *("protected_paths.sacred", "destructive_operations", "readable_names", "path_collisions", "symlink_targets"),
         *(f"change_kinds.{kind}" for kind in ("submodule", "symlink", "executable", "mode_change", "gitattributes")),
         *(f"change_kinds.{kind}" for kind in ("gitmodules", "binary")),
     }

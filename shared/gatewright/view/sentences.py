@@ -134,7 +134,7 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
             return [
                 _tests_sentence(tests, candidate_prefix(view, tests.task_id)),
                 *proved,
-                *_remark_sentences(test_remarks(tests)),
+                *_remark_sentences(test_remarks(tests, view.run.contract)),
             ]
         case e.ReviewRouted(routing=routing):
             return [_routing_sentence(routing)]

@@ -147,7 +147,7 @@ def _verdict_lines(report: GateReport, view: RunView) -> Iterator[_Line]:
     if report.gate == "reviewer" and review is not None:
         found += remarks.review_remarks(review)
     if report.gate == "tests" and tests is not None:
-        found += remarks.test_remarks(tests)
+        found += remarks.test_remarks(tests, view.run.contract)
     if report.verdict == "FAIL":
         texts = _refusal_texts(report, view.run.contract.allowed_paths if view.run.contract is not None else ())
         if report.code == "review_failed" and review is not None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatewright.contracts import GateReport, ReviewReport, TaskResult, TestReport
+from gatewright.contracts import GateReport, ReviewReport, TaskContract, TaskResult, TestReport
 from gatewright.rules.reports.proof import proof_clauses
 from gatewright.run.state import Run
 
@@ -54,7 +54,7 @@ def run_remarks(gates: Iterable[GateReport], run: Run) -> tuple[RunRemark, ...]:
         last[report.gate] = max(report.attempt, last.get(report.gate, 0))
     found = [each for report in reports if report.attempt == last[report.gate] for each in gate_remarks(report)]
     found += review_remarks(run.review) if run.review is not None else ()
-    found += test_remarks(run.tests) if run.tests is not None else ()
+    found += test_remarks(run.tests, run.contract) if run.tests is not None else ()
     found += [each for task in run.workers() if task.result is not None for each in worker_remarks(task.result)]
     found += unanswered_remarks(run)
     return tuple(dict.fromkeys(found))
@@ -96,11 +96,11 @@ def review_remarks(review: ReviewReport) -> Iterator[RunRemark]:
             yield RunRemark(REVIEWER, each.code, each.message, each.path, each.line)
 
 
-def test_remarks(tests: TestReport) -> Iterator[RunRemark]:
+def test_remarks(tests: TestReport, contract: TaskContract | None) -> Iterator[RunRemark]:
     """Yield remarks on required commands whose last run is unproved or doubtful."""
     final = {command.name: command.proof for command in tests.commands if command.must_pass}
     for name, proof in final.items():
-        for clause in proof_clauses(proof) if proof is not None else ():
+        for clause in proof_clauses(proof, contract) if proof is not None else ():
             if clause.doubtful:
                 yield RunRemark(TESTS, PROOF, f"{name}: {clause.words}")
 

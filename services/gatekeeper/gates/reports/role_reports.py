@@ -84,22 +84,29 @@ def _judge_proof(
     """Report what is unproven, if the pack does not refuse it, and the results of the baseline's tests."""
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
-    testing, untested, behaviour = packs.pack(name).testing, packs.pack(name).untested_change, packs.pack(name).behaviour
-    values = f"testing: {testing}, untested_change: {untested}, behaviour: {behaviour}"
-    context.report.checked(proofs.RULE, f"policy_pack.{name}.{values}")
+    pack = packs.pack(name)
+    testing, untested, without = pack.testing, pack.untested_change, pack.passes_without_change
+    words = f"policy_pack.{name}.testing: {testing}, untested_change: {untested}, passes_without_change: {without}"
+    words += f", behaviour: {pack.behaviour}"
+    context.report.checked(proofs.RULE, words)
     found = [*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_left_out(ordered, changed, testing)]
-    found += replays.broken_by_replays(ordered, contract, behaviour)
+    found += proofs.broken_by_red_first(ordered, contract, without)
+    found += replays.broken_by_replays(ordered, contract, pack.behaviour)
     for broken in (*found, *proofs.broken_by_untested(ordered, untested)):
         context.report.violate(*broken)
     if untested == "recorded" and (files := proofs.untested_changes(ordered)):
         context.report.note(f"changed, and loaded by no test: {', '.join(files)}")
     for one in ordered:
-        if one.test.must_pass and one.final.proof is not None and (words := one.final.proof.unproven):
-            context.report.note(f"{one.test.name}: unproven: {words}")
-        if one.test.must_pass and one.final.proof is not None and (words := proofs.failed_before_in_words(one.final.proof)):
+        proof = one.final.proof
+        if not one.test.must_pass or proof is None:
+            continue
+        notes = [f"unproven: {proof.unproven}" if proof.unproven else "", proofs.failed_before_in_words(proof)]
+        if proof.red_first is not None and not one.test.hidden:
+            notes.append(proofs.red_first_in_words(proof.red_first, contract))
+        if proof.baseline_tests is not None:
+            notes.append(proofs.baseline_tests_in_words(proof.baseline_tests))
+        for words in filter(None, notes):
             context.report.note(f"{one.test.name}: {words}")
-        if one.test.must_pass and one.final.proof is not None and (tests := one.final.proof.baseline_tests) is not None:
-            context.report.note(f"{one.test.name}: {proofs.baseline_tests_in_words(tests)}")
 
 
 def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run) -> None:

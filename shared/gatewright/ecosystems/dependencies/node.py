@@ -18,17 +18,7 @@ _LIFECYCLE: Final = frozenset(
     }
 )
 _ENTRIES: Final = (
-    "main",
-    "module",
-    "browser",
-    "types",
-    "typings",
-    "exports",
-    "imports",
-    "type",
-    "source",
-    "files",
-    "react-native",
+    *("main", "module", "browser", "types", "typings", "exports", "imports", "type", "source", "files", "react-native"),
 )
 
 
@@ -192,14 +182,7 @@ def deno_lock(content: bytes) -> Facts:
 
 
 _INDEX_KEYS: Final = (
-    "registry",
-    "npmregistryserver",
-    "npmscopes",
-    "disturl",
-    "proxy",
-    "https-proxy",
-    "httpproxy",
-    "httpsproxy",
+    *("registry", "npmregistryserver", "npmscopes", "disturl", "proxy", "https-proxy", "httpproxy", "httpsproxy"),
 )
 _LOOSE_KEYS: Final = (
     *("strict-ssl", "enablestrictssl", "cafile", "ca", "ignore-scripts", "enablescripts", "unsafe-perm", "script-shell"),

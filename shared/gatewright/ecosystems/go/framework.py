@@ -24,17 +24,7 @@ _CHOOSING = NOT_RUN | {"-run", "-skip", "-fuzz"}
 #: Options whose value may be the next word.
 VALUED = frozenset(
     {
-        "-run",
-        "-skip",
-        "-count",
-        "-timeout",
-        "-parallel",
-        "-p",
-        "-bench",
-        "-tags",
-        "-vet",
-        "-shuffle",
-        "-coverprofile",
+        *("-run", "-skip", "-count", "-timeout", "-parallel", "-p", "-bench", "-tags", "-vet", "-shuffle", "-coverprofile"),
         "-covermode",
     }
     | {"-coverpkg", "-benchtime", "-cpu", "-mod", "-o", "-exec", "-ldflags", "-gcflags"}

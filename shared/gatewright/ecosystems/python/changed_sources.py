@@ -8,16 +8,8 @@ from collections.abc import Iterable
 _NOT_TESTED = frozenset(
     {"doc", "docs", "example", "examples", "sample", "samples", "demo", "demos", "fixture", "fixtures", "template", "templates"}
     | {
-        "benchmark",
-        "benchmarks",
-        "bench",
-        "vendor",
-        "third_party",
-        "_vendor",
-        "node_modules",
-        "site-packages",
-        "typings",
-        "stubs",
+        *("benchmark", "benchmarks", "bench", "vendor", "third_party", "_vendor", "node_modules", "site-packages"),
+        *("typings", "stubs"),
     }
 )
 #: Modules that are settings of a tool, which another program reads.

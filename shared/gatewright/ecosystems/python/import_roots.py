@@ -21,46 +21,16 @@ _DEEPEST_NAMESPACE = 5
 #: Folders that hold no project of the repository, and no module that is installed from it.
 _AUXILIARY = frozenset(
     {
-        "test",
-        "tests",
-        "testing",
-        "doc",
-        "docs",
-        "example",
-        "examples",
-        "sample",
-        "samples",
-        "demo",
-        "demos",
-        "fixture",
-        "fixtures",
+        *("test", "tests", "testing", "doc", "docs", "example", "examples", "sample", "samples", "demo", "demos"),
+        *("fixture", "fixtures"),
     }
     | {
-        "template",
-        "templates",
-        "benchmark",
-        "benchmarks",
-        "bench",
-        "script",
-        "scripts",
-        "tool",
-        "tools",
-        "bin",
-        "build",
-        "dist",
+        *("template", "templates", "benchmark", "benchmarks", "bench", "script", "scripts", "tool", "tools", "bin"),
+        *("build", "dist"),
     }
     | {
-        "ci",
-        "vendor",
-        "third_party",
-        "_vendor",
-        "node_modules",
-        "site-packages",
-        "typings",
-        "stubs",
-        "requirements",
-        "src",
-        "lib",
+        *("ci", "vendor", "third_party", "_vendor", "node_modules", "site-packages", "typings", "stubs", "requirements"),
+        *("src", "lib"),
     }
 )
 #: Folders among them that may still hold projects, or be a package.

@@ -23,17 +23,7 @@ _TOKEN = "GATEWRIGHT_REPORT_TOKEN"  # noqa: S105 - its name
 _FOLDERS = {MINITEST: "test/", RSPEC: "spec/"}
 #: Options that choose among the tests.
 _CHOOSING = (
-    "-e",
-    "-t",
-    "-P",
-    "--example",
-    "--tag",
-    "--pattern",
-    "--only-failures",
-    "--next-failure",
-    "--bisect",
-    "-n",
-    "--name",
+    *("-e", "-t", "-P", "--example", "--tag", "--pattern", "--only-failures", "--next-failure", "--bisect", "-n", "--name"),
 )
 _REQUIRES = TextPattern(r"(?m)^[ \t]*require(?:_relative)?[ (][^\n]*$")
 _SUPERCLASS = TextPattern(r"(?m)^\s*class\s+[A-Za-z0-9_:]+\s*<\s*[A-Za-z0-9_:]+")

@@ -24,14 +24,8 @@ _DIRECTORIES: Final = frozenset(
 _DATA_DIRECTORIES: Final = frozenset(
     {
         *(
-            b"fixtures",
-            b"__fixtures__",
-            b"__mocks__",
-            b"snapshots",
-            b"__snapshots__",
-            b"__image_snapshots__",
-            b"testdata",
-            b"test-data",
+            *(b"fixtures", b"__fixtures__", b"__mocks__", b"snapshots", b"__snapshots__", b"__image_snapshots__"),
+            *(b"testdata", b"test-data"),
         ),
         *(b"test_data", b"testfixtures", b"cassettes", b"vcr_cassettes", b"golden", b"goldens"),
     }

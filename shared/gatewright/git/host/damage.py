@@ -16,17 +16,8 @@ DAMAGED: Final = "repository_damaged"
 PARTIAL: Final = "repository_partial"
 #: git's messages in the C locale, which all our commands use.
 _DAMAGES: Final = (
-    "is corrupt",
-    "possible repository corruption",
-    "inflate: data stream error",
-    "unable to unpack",
-    "unable to read",
-    "bad ref ",
-    "bad object",
-    "bad tree object",
-    "missing blob object",
-    "missing tree object",
-    "missing commit object",
+    *("is corrupt", "possible repository corruption", "inflate: data stream error", "unable to unpack", "unable to read"),
+    *("bad ref ", "bad object", "bad tree object", "missing blob object", "missing tree object", "missing commit object"),
 )
 #: git's message about an object that a partial clone left at its remote.
 _PROMISED: Final = "promisor"

@@ -13,33 +13,10 @@ _MOST = 10**9
 #: Values that are not text: ids, marks, and packed or encrypted data, whose size is unrelated to tokens.
 _NO_WORDS = frozenset(
     [
-        "id",
-        "type",
-        "role",
-        "object",
-        "status",
-        "name",
-        "model",
-        "call_id",
-        "tool_call_id",
-        "tool_use_id",
-        "item_id",
-        "response_id",
-        "signature",
-        "thoughtSignature",
-        "encrypted_content",
-        "data",
-        "image_url",
-        "inlineData",
-        "inline_data",
-        "file_data",
-        "media_type",
-        "mimeType",
-        "finish_reason",
-        "stop_reason",
-        "cache_control",
-        "obfuscation",
-        "system_fingerprint",
+        *("id", "type", "role", "object", "status", "name", "model", "call_id", "tool_call_id", "tool_use_id", "item_id"),
+        *("response_id", "signature", "thoughtSignature", "encrypted_content", "data", "image_url", "inlineData"),
+        *("inline_data", "file_data", "media_type", "mimeType", "finish_reason", "stop_reason", "cache_control"),
+        *("obfuscation", "system_fingerprint"),
     ]
 )
 

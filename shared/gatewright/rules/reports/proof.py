@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from gatewright import scope
 from gatewright.contracts import TaskContract
-from gatewright.contracts.reports import BaselineTests, TestCommand, TestCounts, TestProof
+from gatewright.contracts.reports import BaselineTests, RedFirst, TestCommand, TestCounts, TestProof
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
@@ -22,11 +22,12 @@ from gatewright.rules.reports.tests import Ordered, passed
 #: Requirement of a policy pack: record the proof, or require one.
 Testing = Literal["recorded", "proved"]
 
-#: Requirement on changed files that no test loads.
+#: Requirement on changed files that no test loads, and on tests that pass without the change.
 Untested = Literal["recorded", "refused"]
 
 UNPROVEN: Final = "tests_unproven"
 UNTESTED: Final = "untested_change"
+PASSES_BEFORE: Final = "passes_without_change"
 SHADOWED: Final = "environment_shadows_candidate"
 #: Codes of the rules here.
 CODES: Final = frozenset(
@@ -39,6 +40,7 @@ CODES: Final = frozenset(
         "tests_not_alive",
         UNPROVEN,
         UNTESTED,
+        PASSES_BEFORE,
     }
 )
 RULE: Final = "test_proof"
@@ -118,6 +120,29 @@ def broken_by_untested(ordered: Sequence[Ordered], untested: Untested) -> Iterat
             yield Broken(UNTESTED, RULE, "changed, and no test has loaded it", path.encode())
 
 
+def broken_by_red_first(ordered: Sequence[Ordered], contract: TaskContract, without: Untested) -> Iterator[Broken]:
+    """Yield new and changed tests that pass without the change, if the pack refuses them and the contract does not allow them.
+
+    Tests without a result are no fault: a test that waits for the change is stopped at a limit.
+    """
+    for one in ordered if without == "refused" and contract.tests == "change" else ():
+        red = one.final.proof.red_first if one.final.proof is not None else None
+        if one.test.must_pass and not one.test.hidden and red is not None:
+            yield from _by_file(red.passed, f"{one.test.name}: pass without the change", PASSES_BEFORE)
+
+
+def red_first_in_words(red: RedFirst, contract: TaskContract | None = None) -> str:
+    """Return in one line for people whether the new tests fail without the change, and the contract's exemption."""
+    if red.not_applicable or red.unproven:
+        return f"red first: {red.not_applicable or f'unproven: {red.unproven}'}"
+    parts = [f"{red.failed_count} of {red.tests} new or changed tests fail without the change"]
+    parts += [f"{'passes' if red.passed_count == 1 else 'pass'} without it: {_quote_tests(red.passed)}"] if red.passed else []
+    stopped = f" (stopped at the limit of {red.stopped})" if red.stopped else ""
+    parts += [f"{red.unrun_count} without a result{stopped}"] if red.unrun_count else []
+    exempt = contract is not None and contract.tests == "characterisation" and red.passed
+    return f"red first: {'; '.join(parts)}{'; the order asks for characterisation tests' if exempt else ''}"
+
+
 def why_unproven(command: TestCommand) -> str:
     """Return as text why a command has no proof; empty when it is proved or disproved."""
     if command.proof is None:
@@ -142,7 +167,7 @@ def facts_in_words(proof: TestProof) -> str:
     return "; ".join(clause.words for clause in proof_clauses(proof) if not clause.doubtful)
 
 
-def proof_clauses(proof: TestProof) -> tuple[ProofClause, ...]:
+def proof_clauses(proof: TestProof, contract: TaskContract | None = None) -> tuple[ProofClause, ...]:
     """Return the parts of a proof's summary for people; empty without reported tests."""
     clauses = []
     if not proof.framework or proof.counts is None:
@@ -150,13 +175,13 @@ def proof_clauses(proof: TestProof) -> tuple[ProofClause, ...]:
         doubtful = proof.check is not None and not (proof.check.noticed and not proof.check.switched_off)
         clauses.append(ProofClause(check_in_words(proof), doubtful=doubtful))
     else:
-        clauses += _clauses_of_counts(proof, proof.counts)
+        clauses += _clauses_of_counts(proof, proof.counts, contract)
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
     clauses.append(ProofClause(failed_before_in_words(proof), doubtful=True))
     return tuple(clause for clause in clauses if clause.words)
 
 
-def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofClause]:
+def _clauses_of_counts(proof: TestProof, counts: TestCounts, contract: TaskContract | None) -> Iterator[ProofClause]:
     now = counts.passed + counts.failed + counts.skipped
     if proof.collected_before is None:
         yield ProofClause(f"{_tests(now)}, those before are not known")
@@ -177,6 +202,8 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts) -> Iterator[ProofCl
         yield ProofClause("the control did not fail as it must", doubtful=True)
     if proof.replay is not None and (proof.replay.functions or proof.replay.unproven):
         yield ProofClause(replay_in_words(proof.replay), doubtful=is_replay_doubtful(proof.replay))
+    if (red := proof.red_first) is not None:
+        yield ProofClause(red_first_in_words(red, contract), doubtful=bool(red.passed or red.unrun_count or red.unproven))
     if (tests := proof.baseline_tests) is not None:
         passed_whole = tests.complete and tests.counts is not None and not (tests.counts.failed or tests.unrun_count)
         yield ProofClause(baseline_tests_in_words(tests), doubtful=not passed_whole)
@@ -238,6 +265,11 @@ def alive(proof: TestProof) -> bool:
 def file_of(test: str) -> str:
     """Return the file at the beginning of a test id, where there is one."""
     return test.partition("::")[0]
+
+
+def test_of_case(name: str) -> str:
+    """Return the test that a case belongs to, by its id; empty for a test without cases."""
+    return name.partition("[")[0] if name.endswith("]") and "::" in name.partition("[")[0] else ""
 
 
 def _is_instrumented(command: TestCommand) -> bool:
@@ -342,14 +374,14 @@ def _check_lost_tests(proof: TestProof, name: str, contract: TaskContract) -> It
     yield from _by_file(skipped, f"{name}: ran on the baseline and is skipped now")
 
 
-def _by_file(tests: Iterable[str], words: str) -> Iterator[Broken]:
+def _by_file(tests: Iterable[str], words: str, code: str = "tests_lost") -> Iterator[Broken]:
     """Yield one fault per file, since a contract opens files."""
     found: dict[str, list[str]] = {}
     for test in tests:
         found.setdefault(file_of(test), []).append(test)
     for file, its in found.items():
         detail = f"{words}: {_quote_tests(its)}"
-        yield Broken("tests_lost", RULE, detail, file.encode("utf-8", "surrogatepass"))
+        yield Broken(code, RULE, detail, file.encode("utf-8", "surrogatepass"))
 
 
 def _covers(opened: scope.AllowedPaths, test: str) -> bool:

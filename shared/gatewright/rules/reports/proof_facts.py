@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gatewright.contracts.reports import BaselineTests, TestCommand, TestProof, TestReport
+from gatewright.contracts.reports import BaselineTests, RedFirst, TestCommand, TestProof, TestReport
 from gatewright.rules.broken import Broken
+from gatewright.rules.reports.proof import file_of
 from gatewright.rules.reports.replays import contradictions_of_replay
 from gatewright.rules.reports.results import seconds_between
 from gatewright.rules.reports.tests import Ordered, passed
@@ -74,8 +75,9 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
     4. Reported tests have a table, and names of failed ones agree with their number.
     5. Mutants are of changed files.
     6. So are the baseline's tests, whose end agrees with their outcomes.
-    7. So are the file with the planted error, and the files where the tool is disabled.
-    8. Repeated calls are of changed files, and their numbers agree.
+    7. New and changed tests that pass without the change are in changed files, and their numbers agree.
+    8. The file with the planted error is a changed one, as are the files where the tool is disabled.
+    9. Repeated calls are of changed files, and their numbers agree.
     """
     if proof.framework and not _may_start(proof.framework, command.cmd_argv):  # 1
         yield f"{proof.framework} reported its tests, but {command.cmd_argv[0]} does not start it"
@@ -97,9 +99,11 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
         yield f"mutants were made of {strange[0]}, which the change does not touch"
     if proof.baseline_tests is not None:  # 6
         yield from _baseline(proof.baseline_tests, changed)
-    yield from contradictions_of_replay(proof, changed)  # 8
+    if proof.red_first is not None:  # 7
+        yield from _red_first(proof.red_first, proof.counts.passed if proof.counts is not None else 0, changed)
+    yield from contradictions_of_replay(proof, changed)  # 9
     named = {proof.check.path, *proof.check.switched_off} if proof.check is not None else set()
-    if changed is not None and (strange := sorted(named - changed)):  # 7
+    if changed is not None and (strange := sorted(named - changed)):  # 8
         yield f"a tool was tried on {strange[0]}, which the change does not touch"
 
 
@@ -128,6 +132,7 @@ def _known_of_tests(proof: TestProof) -> list[str]:
         "collected_before": proof.collected_before,
         "control": proof.control,
         "baseline_tests": proof.baseline_tests,
+        "red_first": proof.red_first,
         "mutation": proof.mutation,
         "replay": proof.replay,
         "table": proof.table,
@@ -155,3 +160,21 @@ def _baseline(tests: BaselineTests, changed: frozenset[str] | None) -> Iterator[
         yield "the baseline's tests failed, and their command succeeded"
     if tests.counts is None and not 0 < tests.exit_code < _BY_A_SIGNAL:
         yield "none of the baseline's tests was loaded, and their command did not fail by itself"
+
+
+def _red_first(red: RedFirst, passed_now: int, changed: frozenset[str] | None) -> Iterator[str]:
+    """Check the new and changed tests.
+
+    1. There is a result, or a reason for none.
+    2. Numbers agree with each other, with the names, and with the tests that pass on the candidate.
+    3. Each named test is in a changed file. Its id may name the file from a folder above it.
+    """
+    if (red.tests == 0) != bool(red.not_applicable or red.unproven) or (red.not_applicable and red.unproven):  # 1
+        yield f"{red.tests} tests were tried without the change; reason for none: {red.not_applicable + red.unproven}"
+    if red.failed_count + red.passed_count + red.unrun_count != red.tests or red.tests > passed_now:  # 2
+        yield f"the numbers of tests without the change contradict each other: {red.tests} tried, {passed_now} pass with it"
+    if not len(set(red.passed)) == len(red.passed) == min(red.passed_count, _MOST_NAMES):
+        yield f"{red.passed_count} tests pass without the change, and {len(set(red.passed))} are named"
+    for file in sorted({file_of(each) for each in red.passed}):  # 3
+        if changed is not None and file not in changed and not any(path.endswith(f"/{file}") for path in changed):
+            yield f"tests of {file} were tried without the change, which does not touch it"

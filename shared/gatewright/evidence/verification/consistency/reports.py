@@ -87,6 +87,8 @@ def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Ite
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
         untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "recorded"
+        without: proofs.Untested = "refused" if gate.code == proofs.PASSES_BEFORE else "recorded"
+        broken += proofs.broken_by_red_first(ordered, run.contract, without)
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += [*proofs.broken_by_left_out(ordered, changed, testing), *proofs.broken_by_untested(ordered, untested)]
         behaviours: dict[str, replays.Behaviour] = {replays.CODE: "refused", replays.UNPROVEN: "required"}

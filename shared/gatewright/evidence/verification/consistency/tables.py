@@ -9,6 +9,7 @@ from gatewright.contracts.reports import TestProof
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun
 from gatewright.evidence.verification.reading import MAX_DOCUMENT_BYTES, Reading
+from gatewright.rules.reports.proof import test_of_case
 
 TESTS = "tests_contradict"
 #: Replacement of a secret, which may have been longer than a line.
@@ -40,4 +41,7 @@ def _differing(proof: TestProof, table: bytes) -> str:
     for outcome in sorted({*counted, *lines}):
         if counted.get(outcome, 0) != lines[outcome]:
             return f"{counted.get(outcome, 0)} {outcome} in the report, but {lines[outcome]} in its table"
-    return ""
+    named = proof.red_first.passed if proof.red_first is not None else ()
+    passed = [line.partition(b"\t")[0].decode("utf-8", "replace") for line in table.split(b"\n") if line.endswith(b"\tpassed")]
+    known = {*passed, *map(test_of_case, passed)}
+    return next((f"{each} passes without the change, and not in the table" for each in named if each not in known), "")

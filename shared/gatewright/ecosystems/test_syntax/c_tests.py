@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.language import ParsedSource, Reader, WalkPosition, Words, line_of, mentions_names
+from gatewright.ecosystems.test_syntax.tests_model import Body, FileTests
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax.language import ParsedSource, Reader, WalkPosition, Words, line_of, mentions_names
-from gatewright.services.reviewer.syntax.tests_model import Body, FileTests
 
 _MACRO = (
     rb"(?:TYPED_|FRIEND_)?TEST(?:_F|_P|_CASE|_METHOD|_GROUP)?|SCENARIO|START_TEST|BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE|MU_TEST"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gatewright.ecosystems.test_syntax import c_tests, python
+from gatewright.ecosystems.test_syntax.language import ParsedSource, Reader, Words
+from gatewright.ecosystems.test_syntax.tests_model import FileTests
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax import c_tests, python
-from gatewright.services.reviewer.syntax.language import ParsedSource, Reader, Words
-from gatewright.services.reviewer.syntax.tests_model import FileTests
 from gatewright.syntax_trees import language_of, parse
 
 _DISABLED = BytesPattern(rb"@(?:\w+\.)*(?:Disabled\w*|Ignore\w*|EnabledIf\w*|EnabledOn\w*)\b|enabled[ \t]*=[ \t]*false")

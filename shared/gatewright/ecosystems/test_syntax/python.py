@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.language import Reader, WalkPosition, Words, line_of, mentions_names
+from gatewright.ecosystems.test_syntax.tests_model import FileTests
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax.language import Reader, WalkPosition, Words, line_of, mentions_names
-from gatewright.services.reviewer.syntax.tests_model import FileTests
 
 WORDS = Words(
     calls=frozenset({"call"}),
@@ -22,30 +22,12 @@ WORDS = Words(
 #: What pytest asks a conftest or a test file, and gets another answer for which tests are run, or whether they failed.
 _HOOKS = frozenset(
     [
-        "pytest_ignore_collect",
-        "pytest_collection_modifyitems",
-        "pytest_sessionfinish",
-        "pytest_runtest_makereport",
-        "pytest_runtest_protocol",
-        "pytest_pyfunc_call",
-        "pytest_runtestloop",
-        "pytest_collect_file",
-        "pytest_collect_directory",
-        "pytest_pycollect_makeitem",
-        "pytest_pycollect_makemodule",
-        "pytest_itemcollected",
-        "pytest_deselected",
-        "pytest_report_teststatus",
-        "pytest_cmdline_main",
-        "pytest_collection",
-        "pytest_make_collect_report",
-        "pytest_runtest_call",
-        "pytest_exception_interact",
-        "pytest_cmdline_preparse",
-        "pytest_load_initial_conftests",
-        "pytest_unconfigure",
-        "pytest_assertrepr_compare",
-        "load_tests",
+        *("pytest_ignore_collect", "pytest_collection_modifyitems", "pytest_sessionfinish", "pytest_runtest_makereport"),
+        *("pytest_runtest_protocol", "pytest_pyfunc_call", "pytest_runtestloop", "pytest_collect_file"),
+        *("pytest_collect_directory", "pytest_pycollect_makeitem", "pytest_pycollect_makemodule", "pytest_itemcollected"),
+        *("pytest_deselected", "pytest_report_teststatus", "pytest_cmdline_main", "pytest_collection"),
+        *("pytest_make_collect_report", "pytest_runtest_call", "pytest_exception_interact", "pytest_cmdline_preparse"),
+        *("pytest_load_initial_conftests", "pytest_unconfigure", "pytest_assertrepr_compare", "load_tests"),
     ]
 )
 _SETTINGS = (b"collect_ignore", b"collect_ignore_glob", b"python_functions", b"python_files", b"python_classes")

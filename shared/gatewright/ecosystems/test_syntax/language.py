@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
+from gatewright.ecosystems.test_syntax.tests_model import Body, FileTests
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax.tests_model import Body, FileTests
 
 _NEVER = BytesPattern(rb"$^x")
 _HEARD = BytesPattern(rb"throw|raise|fail|assert|expect|done\(|reject")
