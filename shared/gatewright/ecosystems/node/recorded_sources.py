@@ -80,7 +80,7 @@ class _Module:
                 for name, _ in self._names(declaration):
                     yield from self._sort(_Exported(name, "default" if is_default else name))
             elif node.child_by_field_name("source") is None:
-                for specifier in _below(node, "export_specifier"):
+                for specifier in _descendants(node, "export_specifier"):
                     local, alias = specifier.child_by_field_name("name"), specifier.child_by_field_name("alias")
                     if local is not None:
                         yield from self._sort(_Exported(self._text(local), self._text(alias or local)))
@@ -113,9 +113,9 @@ class _Module:
         return self._content[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
-def _below(node: Node, kind: str) -> Iterator[Node]:
+def _descendants(node: Node, kind: str) -> Iterator[Node]:
     for child in node.named_children:
         if child.type == kind:
             yield child
         else:
-            yield from _below(child, kind)
+            yield from _descendants(child, kind)
