@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from gatewright.contracts.vocabulary import Person
@@ -53,8 +54,17 @@ _REMEMBERED_BYTES = 64 << 20
 _REMEMBERED_NODES = 10_000
 #: Largest output in bytes about the authors of commits.
 _AUTHORS_LIMIT = 16 << 20
+_TAGS = "refs/tags/"
 #: Files of whole trees that a process remembers: a baseline is listed by every rule of every run that starts from it.
 _REMEMBERED_FILES = 250_000
+
+
+class Tag(NamedTuple):
+    """A tag: its name without ``refs/tags/``, its target, and whether it has an object of its own (a message and a date)."""
+
+    name: str
+    target: str
+    annotated: bool
 
 
 class Mirrors:
@@ -457,6 +467,14 @@ class Mirror:
         """The full names of the repository's branches, sorted. GitError (``repository_unreadable``)."""
         found = await in_thread_of(self._calls, self._remote.refs)
         return tuple(sorted(name for name in found if name.startswith("refs/heads/")))
+
+    async def tags(self) -> tuple[Tag, ...]:
+        """Return the repository's tags, sorted by name. Raises GitError (``repository_unreadable``)."""
+        found = await in_thread_of(self._calls, self._remote.branches_and_tags)
+        names = sorted(name for name in found if name.startswith(_TAGS) and not name.endswith("^{}"))
+        return tuple(
+            Tag(name.removeprefix(_TAGS), found.get(f"{name}^{{}}", found[name]), f"{name}^{{}}" in found) for name in names
+        )
 
     async def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` of a repository on this host is checked out. GitError."""

@@ -62,6 +62,7 @@ class Workspaces:
     """All workspaces of one role below ``root``; several processes may share it. ``account`` owns the files.
 
     ``overlay``: whether to use overlays; None tries it, once. ``most_baselines``: the number of unused checkouts to keep.
+    ``history``: that of workspaces that are opened without one.
     """
 
     def __init__(
@@ -72,23 +73,26 @@ class Workspaces:
         account: SandboxAccount | None = None,
         most_baselines: int = _MOST_BASELINES,
         bounds: ChangeBounds | None = None,
+        history: WantedHistory | None = None,
     ) -> None:
         self._root = root.absolute()
         self._overlay = overlay
         self._account = account or sandbox_account()
         self._most_baselines = most_baselines
         self._bounds = bounds or ChangeBounds()
+        self._history = history
         self._fault = ""
         self._prepared: _Prepared | None = None
         self._preparing = asyncio.Lock()
         self._linked: dict[tuple[Path, str], tuple[float, tuple[LinkedFile, ...]]] = {}
 
     @classmethod
-    def for_sandbox(cls, root: Path, sandbox: Sandbox) -> Self:
+    def for_sandbox(cls, root: Path, sandbox: Sandbox, history: WantedHistory | None = None) -> Self:
         """Return workspaces that ``sandbox`` can use: overlays need one to be mounted."""
         if sandbox.name == "none":
-            return cls(root, overlay=False, account=SandboxAccount(os.geteuid(), os.getegid(), switched=False))
-        return cls(root)
+            account = SandboxAccount(os.geteuid(), os.getegid(), switched=False)
+            return cls(root, overlay=False, account=account, history=history)
+        return cls(root, history=history)
 
     @property
     def overlay_fault(self) -> str:
@@ -158,9 +162,10 @@ class Workspaces:
             overlay = prepared.overlay and not plain
             if compiled and overlay:
                 lower = await finish(self._with_bytecode, task, lower, compiled, {change.path for change in changes})
-            past = None
+            past, history = None, history or self._history
             if history is not None:
-                past = await held.enter_async_context(prepared.histories.use(mirror, baseline, history))
+                replaced_files = frozenset(each.path for each in linked if each.own)
+                past = await held.enter_async_context(prepared.histories.use(mirror, baseline, history, replaced_files))
             yield await finish(self._furnish, task, lower, frozenset(planted or ()), past, overlay=overlay)
 
     async def _linked_files(self, mirror: Mirror, tree: str) -> tuple[LinkedFile, ...]:
