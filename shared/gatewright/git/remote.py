@@ -135,7 +135,9 @@ class Remote:
             output = self._list_remote(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
             cause = self._damage(error)
-            raise cause or GitError(f"the repository cannot be read: {error.output}", code="repository_unreadable") from error
+            newer = "; install a newer git on this host" if "unknown repository extension" in error.output else ""
+            words = f"the repository cannot be read: {error.output}{newer}"
+            raise cause or GitError(words, code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
         wanted = {*names, *(f"{name}^{{}}" for name in names)}
         found = dict(_ref_lines(output))
