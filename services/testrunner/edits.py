@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestCommand
 from gatewright.errors import DeniedError
+from gatewright.git.modes import SUBMODULE
 from gatewright.git.paths import display
 from gatewright.services.testrunner.comparison import with_rewritten
 from gatewright.tasks.inputs import RebuiltCandidate
@@ -54,5 +55,7 @@ async def find_edits(candidate: RebuiltCandidate, workspace: Workspace) -> Edits
         fault = f"{error.reason}: {error.message}"
         return Edits(frozenset(), f"{fault}\n".encode(), fault)
     entries = await candidate.mirror.files(candidate.tree) if changed else ()
-    edited = sorted(entry.path for entry in entries if entry.path in changed)
+    submodules = tuple(entry.path + b"/" for entry in entries if entry.mode == SUBMODULE)
+    own = {entry.path for entry in entries}
+    edited = sorted(path for path in changed if path in own or (path.startswith(submodules) and workspace.had(path)))
     return Edits(changed, "".join(f"{display(path)}\n" for path in edited[:_MAX_LISTED]).encode())

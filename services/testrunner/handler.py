@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -27,6 +28,7 @@ from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
 from gatewright.order_artifacts.hidden_acceptance import CHANGES as HIDDEN_CHANGES
 from gatewright.queue.commands import read_run_id_of_test
+from gatewright.rules import transfers
 from gatewright.rules.reports.tests import passed
 from gatewright.sandbox import Sandbox, SandboxLimits, make_sandbox
 from gatewright.sandbox.environments import Environments
@@ -59,14 +61,23 @@ from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
 from gatewright.workspace.border import met_border
 from gatewright.workspace.bytecode import Bytecode
+from gatewright.workspace.history import HistoryRules, WantedHistory
+
+#: Commits that tests see: as many as most projects make between two tags.
+_COMMITS: Final = 1_000
 
 
 def make_handler(settings: Settings) -> TestRunnerHandler:
     """The handler of a process with these settings."""
     state = settings.directory("testrunner")
     sandbox = make_sandbox(settings.sandbox)
-    workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = settings.open_mirrors("testrunner"), settings.scanner()
+    rules = HistoryRules(
+        _COMMITS, lambda _path: False, lambda content: any(True for _ in scanner.find(content)), has_past=False
+    )
+    # The manifest of a transfer names no history, and a test's output may reach a model.
+    history = None if (settings.policies / transfers.FILE).exists() else WantedHistory(rules, scanner.name)
+    workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox, history)
     limits = settings.limits()
     kept = KeptResults(
         Tables(state / "tables"),

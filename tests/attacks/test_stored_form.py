@@ -90,7 +90,7 @@ FORMS = {
     "an expanded keyword": ("*.txt text", b"$Id: 0123456789 $\n", None),
     "content, lfs": ("*.txt filter=lfs diff=lfs merge=lfs -text", BINARY, "lfs_pointer_expected"),
     "text, lfs": ("*.txt filter=lfs", UNIX, "lfs_pointer_expected"),
-    "a pointer, lfs": ("*.txt filter=lfs diff=lfs merge=lfs -text", POINTER, None),
+    "a pointer without its object, lfs": ("*.txt filter=lfs diff=lfs merge=lfs -text", POINTER, "lfs_object_missing"),
     "an empty file, lfs": ("*.txt filter=lfs", b"", None),
     "a pointer without its size, lfs": ("*.txt filter=lfs", POINTER.partition(b"size")[0], "lfs_pointer_expected"),
     "a pointer with more behind it, lfs": ("*.txt filter=lfs", POINTER + b"secret\n", "lfs_pointer_expected"),

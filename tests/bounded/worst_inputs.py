@@ -36,7 +36,7 @@ from gatewright.errors import ExtractionError, GatewrightError
 from gatewright.git.access.repository_patterns import covers_address
 from gatewright.git.changes import TreeChange
 from gatewright.git.command import GitCommand
-from gatewright.git.mirror import Mirror
+from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import folded_path, path_fault
 from gatewright.git.refs import parse_url
 from gatewright.git.remote import Remote
@@ -75,7 +75,7 @@ POLICIES = load(policy_directory())
 SCANNER = SecretScanner()
 #: For gates that have a mirror and do not look into it.
 _NOWHERE = Remote(GitCommand(Path("/nowhere")), parse_url("/nowhere", ("file",)), seconds=1)
-_UNASKED = Mirror("/nowhere", Path("/nowhere"), _NOWHERE, seconds=1)
+_UNASKED = Mirror("/nowhere", Path("/nowhere"), _NOWHERE, seconds=1, open_other=Mirrors(Path("/nowhere")).open)
 
 
 def refused(function: Callable[[], object]) -> None:

@@ -97,7 +97,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     (base / "empty").mkdir()
     with git_server(base / "served", certificate, RIGHTS) as server, git_server(base / "empty", certificate) as elsewhere:
         leads_away = {
-            ".gitmodules": f'[submodule "lib"]\n\tpath = lib\n\turl = {elsewhere.url("lib.git")}\n'.encode(),
+            ".gitmodules": f'[submodule "lib"]\n\tpath = lib\n\turl = {elsewhere.url("lib.git")}\n\tupdate = none\n'.encode(),
             ".lfsconfig": f"[lfs]\n\turl = {elsewhere.url('lfs')}\n".encode(),
             ".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n",
             "data.bin": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 5\n",

@@ -200,7 +200,10 @@ class AgentExecutor:
         planted = await provided_files(job.contract, job.artifacts)
         shown = await without_masked(job.mirror, work.start.tree, self._host.agents.masked_for(work.agent.entry))
         history = work.start.history
-        async with self._workspaces.open(job.mirror, job.baseline, shown, planted=planted, history=history) as workspace:
+        hidden = masking(self._host.agents.masked_for(work.agent.entry))
+        async with self._workspaces.open(
+            job.mirror, job.baseline, shown, planted=planted, history=history, is_hidden=hidden
+        ) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
             end, failure = await self._converse(job, work, workspace, prefix)
             if stood_in := work.gateway.records.stand_ins(work.model):

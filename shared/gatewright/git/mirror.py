@@ -10,10 +10,11 @@ import asyncio
 import os
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from gatewright.contracts.vocabulary import Person
@@ -53,8 +54,17 @@ _REMEMBERED_BYTES = 64 << 20
 _REMEMBERED_NODES = 10_000
 #: Largest output in bytes about the authors of commits.
 _AUTHORS_LIMIT = 16 << 20
+_TAGS = "refs/tags/"
 #: Files of whole trees that a process remembers: a baseline is listed by every rule of every run that starts from it.
 _REMEMBERED_FILES = 250_000
+
+
+class Tag(NamedTuple):
+    """A tag: its name without ``refs/tags/``, its target, and whether it has an object of its own (a message and a date)."""
+
+    name: str
+    target: str
+    annotated: bool
 
 
 class Mirrors:
@@ -142,9 +152,16 @@ class Mirrors:
             if not path.is_dir():
                 make_mirror(path, remote.object_format())
                 (path / ORIGIN).write_text(url, "utf-8")
-            kept, listings = self._kept, self._listings
             mirror = Mirror(
-                url, path, remote, seconds=self._seconds, space=self._bytes_left, calls=calls, kept=kept, listings=listings
+                url,
+                path,
+                remote,
+                seconds=self._seconds,
+                space=self._bytes_left,
+                calls=calls,
+                kept=self._kept,
+                listings=self._listings,
+                open_other=self.open,
             )
         except BaseException:
             os.close(descriptor)
@@ -158,6 +175,8 @@ class Mirrors:
 class Mirror:
     """One bare mirror. ``url`` is the address as given; ``space`` returns the bytes that a fetch may add.
 
+    ``open_other`` opens the mirror of another repository, with the same access; ``permits`` asks the operator's list for it.
+
     ``calls`` are those to the repository's host; None if the repository is on this host.
     """
 
@@ -168,6 +187,7 @@ class Mirror:
         remote: Remote,
         *,
         seconds: float,
+        open_other: Callable[[str], Awaitable[Mirror]],
         space: Callable[[], int | None] = lambda: None,
         calls: OutsideCalls | None = None,
         kept: KeptReaders | None = None,
@@ -178,6 +198,9 @@ class Mirror:
         self._git = GitCommand(path)
         self._objects = Objects(self._git, path / PRIVATE, kept)
         self._remote = remote
+        self.source = remote.source
+        self.permits = remote.permits
+        self.open_other = open_other
         self._seconds = seconds
         self._room = space
         self._calls = calls
@@ -188,6 +211,12 @@ class Mirror:
         self._recent: dict[str, bytes] = {}
         self._listed: dict[str, tuple[Node, ...]] = {}
         self._listings = listings or TreeListings(_REMEMBERED_FILES)
+
+    async def settings(self, object_id: str) -> tuple[tuple[str, str], ...]:
+        """Return key and value of each setting in a blob in the form of git's configuration. Raises GitError."""
+        output = await self._git.run("config", f"--blob={refs.check_object_id(object_id)}", "--no-includes", "-z", "--list")
+        settings = (each.partition("\n") for each in output.decode("utf-8", "surrogateescape").split("\0")[:-1])
+        return tuple((key, value) for key, _, value in settings)
 
     async def resolve(self, ref: str) -> str:
         """Return the full commit id that ``ref`` names in the repository now; fetch the commit into the mirror.
@@ -438,6 +467,14 @@ class Mirror:
         """The full names of the repository's branches, sorted. GitError (``repository_unreadable``)."""
         found = await in_thread_of(self._calls, self._remote.refs)
         return tuple(sorted(name for name in found if name.startswith("refs/heads/")))
+
+    async def tags(self) -> tuple[Tag, ...]:
+        """Return the repository's tags, sorted by name. Raises GitError (``repository_unreadable``)."""
+        found = await in_thread_of(self._calls, self._remote.branches_and_tags)
+        names = sorted(name for name in found if name.startswith(_TAGS) and not name.endswith("^{}"))
+        return tuple(
+            Tag(name.removeprefix(_TAGS), found.get(f"{name}^{{}}", found[name]), f"{name}^{{}}" in found) for name in names
+        )
 
     async def checked_out(self, ref: str) -> Path | None:
         """The work tree in which the branch ``ref`` of a repository on this host is checked out. GitError."""

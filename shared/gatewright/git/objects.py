@@ -37,7 +37,7 @@ from gatewright.git.changes import (
 from gatewright.git.command import CommandFailedError, GitCommand
 from gatewright.git.index_cache import IndexCache
 from gatewright.git.kept.readers import KeptReaders
-from gatewright.git.modes import ABSENT
+from gatewright.git.modes import ABSENT, DIRECTORY, SUBMODULE
 from gatewright.git.names import Known, NameFault, TreeLimits, limit_faults, unreadable_faults
 from gatewright.git.patches import refusals
 from gatewright.git.patches.files import Reading
@@ -147,6 +147,7 @@ class Objects:
             raise PatchError(f"the patch has {len(patch)} bytes, more than {PATCH_LIMIT}", code="patch_too_large")
         reading = reading or read_patch(patch)  # 1
         self._refuse_beyond_limits(tree, reading.paths(), PatchError)  # 2
+        self._refuse_in_submodules(tree, frozenset(reading.paths()), PatchError)
         known = self._present(file.new_id.decode() for file in reading.files if file.binary is not None)
         made = self._apply_reading(tree, patch, reading)  # 3
         self._verify(tree, made, patch, reading, known)  # 4
@@ -232,6 +233,28 @@ class Objects:
         """
         for fault in limit_faults(paths, cache(lambda: self._known_tree(tree))):
             raise kind(f"{display(fault.path[:_QUOTED])!r}: {fault.words}", code=fault.code)
+
+    def _refuse_in_submodules(self, tree: str, paths: frozenset[bytes], kind: type[DeniedError]) -> None:
+        """Refuse paths below a submodule of ``tree``, unless the submodule itself changes with them."""
+        wanted = {path[:at]: path for path in paths for at, sign in enumerate(path) if sign == ord("/")}
+        level = {b"": self.peel(tree, "tree") or tree} if wanted else {}
+        while level:
+            nodes = self.directories(frozenset(level.values()))
+            below = {}
+            for folder, tree_id in level.items():
+                if not folder and all(node.name != b".gitmodules" for node in nodes[tree_id]):
+                    return
+                for node in nodes[tree_id]:
+                    path = folder + node.name
+                    if path not in wanted:
+                        continue
+                    if node.mode == SUBMODULE and path not in paths:
+                        words = f"{display(wanted[path])} is in the submodule {display(path)}, whose files are read-only here"
+                        advice = "change it in the repository of the submodule, then move the submodule to that commit"
+                        raise kind(f"{words}; {advice}", code="submodule_changed")
+                    if node.mode == DIRECTORY:
+                        below[path + b"/"] = node.object_id
+            level = below
 
     def limit_faults(self, tree: str, added: Sequence[bytes], limits: TreeLimits) -> tuple[NameFault, ...]:
         """Return the exceeded limits of paths that a change of ``tree`` adds, up to a maximum number."""
@@ -390,6 +413,7 @@ class Objects:
         if not changes:
             return check_object_id(tree)
         self._refuse_beyond_limits(tree, (change.path for change in changes if change.mode is not None), DeniedError)
+        self._refuse_in_submodules(tree, frozenset(change.path for change in changes), DeniedError)
         wanted = fast_import.check_changes(changes)
         return self._import(lambda scratch: fast_import.stream(check_object_id(tree), wanted, scratch))
 

@@ -110,12 +110,18 @@ class Remote:
 
     def __init__(self, git: GitCommand, source: Source, *, seconds: float, access: RepositoryAccess = NO_ACCESS) -> None:
         self._git = git
-        self._source = source
+        self.source = self._source = source
         self._seconds = seconds
         self._access = access
         self._far = RemoteGit(git, source, access)
-        self._serve = (f"--upload-pack={remote_command('upload-pack', _SERVE)}",) if source.local else ()
+        # Without the variable, git enters the configured work tree, which a submodule may lack.
+        serve = f"--upload-pack=GIT_WORK_TREE=/ {remote_command('upload-pack', _SERVE)}"
+        self._serve = (serve,) if source.local else ()
         self._planted = PlantedLinks()
+
+    def permits(self, source: Source) -> bool:
+        """Return whether the operator's list has an entry for another repository."""
+        return self._access.policy.entry(source) is not None
 
     def refs(self, *names: str) -> dict[str, str]:
         """Return full ref names with object ids; an annotated tag has a second entry, ``<name>^{}``, for its target.
@@ -129,7 +135,9 @@ class Remote:
             output = self._list_remote(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
             cause = self._damage(error)
-            raise cause or GitError(f"the repository cannot be read: {error.output}", code="repository_unreadable") from error
+            newer = "; install a newer git on this host" if "unknown repository extension" in error.output else ""
+            words = f"the repository cannot be read: {error.output}{newer}"
+            raise cause or GitError(words, code="repository_unreadable") from error
         # ls-remote matches the ends of names: ``refs/x/refs/heads/main`` answers to ``refs/heads/main``.
         wanted = {*names, *(f"{name}^{{}}" for name in names)}
         found = dict(_ref_lines(output))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+import hashlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from gatewright.git.changes import TreeEntry
+from gatewright.git.linked.contents import LinkedFile
+from gatewright.git.linked.lfs import StoredObject
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import SUBMODULE
 from gatewright.git.refs import check_object_id
@@ -31,24 +34,32 @@ class Baselines:
         self._account = account
 
     @asynccontextmanager
-    async def use(self, mirror: Mirror, commit: str) -> AsyncIterator[Path]:
+    async def use(self, mirror: Mirror, commit: str, linked: Sequence[LinkedFile] = ()) -> AsyncIterator[Path]:
         """The directory that holds the files of ``commit``, which stays while the context is open. It is read-only.
 
-        Raises GitError, and DeniedError (``unsafe_path``) for a tree that cannot be written safely.
+        ``linked`` are the linked files of the commit. Raises GitError, and DeniedError as ``TreeWriter.write``.
         """
-        async with self._folders.use(check_object_id(commit), partial(self._checkout, mirror, commit)) as files:
+        name = check_object_id(commit)
+        if linked:
+            # Settings of the repository decide which files are linked.
+            keys = "".join(f"{each.path!r} {each.mode} {each.key}\n" for each in linked)
+            name += f"-{hashlib.sha256(keys.encode()).hexdigest()[:16]}"
+        async with self._folders.use(name, partial(self._checkout, mirror, commit, linked)) as files:
             yield files
 
-    async def _checkout(self, mirror: Mirror, commit: str, files: Path) -> None:
+    async def _checkout(self, mirror: Mirror, commit: str, linked: Sequence[LinkedFile], files: Path) -> None:
         await mirror.ensure(commit)
-        await self._fill(mirror, commit, files)
+        replaced = {each.path for each in linked if each.own}
+        await self._fill(mirror, [each for each in await mirror.files(commit) if each.path not in replaced], files)
+        for source, some in by_mirror(linked):
+            await self._fill(source, some, files)
 
-    async def _fill(self, mirror: Mirror, commit: str, files: Path) -> None:
+    async def _fill(self, mirror: Mirror, entries: Sequence[TreeEntry | LinkedFile], files: Path) -> None:
         """The next batch is read while one is written. Two writers would take longer: they wait for the interpreter."""
         writing: asyncio.Task[None] | None = None
         try:
-            for batch in _batches(await mirror.files(commit)):
-                contents = await mirror.blobs({entry.object_id for entry in batch if entry.mode != SUBMODULE})
+            for batch in _batches(entries):
+                contents = await contents_of(mirror, batch)
                 if writing is not None:
                     await writing
                 writing = asyncio.create_task(finish(self._write, files, batch, contents))
@@ -56,20 +67,42 @@ class Baselines:
             if writing is not None:
                 await writing
 
-    def _write(self, files: Path, batch: Sequence[TreeEntry], contents: dict[str, bytes]) -> None:
+    def _write(
+        self, files: Path, batch: Sequence[TreeEntry | LinkedFile], contents: Mapping[str, bytes | StoredObject]
+    ) -> None:
         with TreeWriter(files, self._account) as writer:
             for entry in batch:
-                writer.write(entry.path, entry.mode, contents.get(entry.object_id, b""))
+                writer.write(entry.path, entry.mode, contents.get(_key(entry), b""))
 
 
-def _batches(entries: Sequence[TreeEntry]) -> Iterator[list[TreeEntry]]:
-    batch: list[TreeEntry] = []
+async def contents_of(mirror: Mirror, entries: Sequence[TreeEntry | LinkedFile]) -> dict[str, bytes | StoredObject]:
+    """Return the contents of entries of one mirror, by object id or key. Raises GitError."""
+    stored = {each.key: each.stored for each in entries if isinstance(each, LinkedFile) and each.stored is not None}
+    blobs = {each.object_id for each in entries if each.mode != SUBMODULE and _key(each) not in stored}
+    return {**(await mirror.blobs(blobs) if blobs else {}), **stored}
+
+
+def by_mirror(linked: Sequence[LinkedFile]) -> Iterator[tuple[Mirror, list[LinkedFile]]]:
+    """Yield the linked files of each mirror."""
+    groups: dict[Path, list[LinkedFile]] = {}
+    for each in linked:
+        groups.setdefault(each.mirror.path, []).append(each)
+    yield from ((some[0].mirror, some) for some in groups.values())
+
+
+def _key(entry: TreeEntry | LinkedFile) -> str:
+    return entry.key if isinstance(entry, LinkedFile) else entry.object_id
+
+
+def _batches(entries: Sequence[TreeEntry | LinkedFile]) -> Iterator[list[TreeEntry | LinkedFile]]:
+    batch: list[TreeEntry | LinkedFile] = []
     size = 0
     for entry in entries:
-        if batch and (size + entry.size > _BATCH_BYTES or len(batch) >= _BATCH_FILES):
+        held = 0 if isinstance(entry, LinkedFile) and entry.stored is not None else entry.size
+        if batch and (size + held > _BATCH_BYTES or len(batch) >= _BATCH_FILES):
             yield batch
             batch, size = [], 0
         batch.append(entry)
-        size += entry.size
+        size += held
     if batch:
         yield batch

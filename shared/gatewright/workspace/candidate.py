@@ -10,20 +10,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gatewright.git.changes import TreeChange
+from gatewright.git.linked.lfs import StoredObject
+from gatewright.git.modes import SUBMODULE
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.layers import entered, is_whiteout
 from gatewright.workspace.tree_writer import TreeWriter
 
 
 def write_layer(
-    layer: Path, baseline: Path, changes: Sequence[TreeChange], contents: Mapping[str, bytes], account: SandboxAccount
+    layer: Path,
+    baseline: Path,
+    changes: Sequence[TreeChange],
+    contents: Mapping[str, bytes | StoredObject],
+    account: SandboxAccount,
 ) -> None:
     """Fill the empty directory ``layer`` so that over ``baseline`` it shows the tree that ``changes`` lead to.
 
-    ``contents`` has the new blobs by id. Raises DeniedError (``unsafe_path``).
+    ``contents`` has the new contents by id. Raises DeniedError, as ``TreeWriter.write``.
     """
     written = [change for change in changes if change.status != "D"]
-    files = {change.path for change in written}
+    files = {change.path for change in written if change.new_mode != SUBMODULE}
     # A file that took the place of a folder hides all that was in it.
     gone = [change.path for change in changes if change.status == "D" and not files.intersection(_above(change.path))]
     with TreeWriter(layer, account) as writer:

@@ -5,25 +5,28 @@ repository. Some past objects are withheld, and git shows a line of text in thei
 
 1. blobs at masked paths, which the reader of the copy must not see; 2. blobs and commit messages that look like a secret,
 unless the checkout has the same blob; 3. old blobs that are large, and all old blobs beyond the bounds, the oldest first.
+
+It has the tags of its commits, so that ``git describe`` gives the same name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gatewright.errors import GitError
 from gatewright.git.changes import TreeEntry, parse_entries, parse_objects
 from gatewright.git.command import GitCommand
-from gatewright.git.mirror import Mirror
+from gatewright.git.mirror import Mirror, Tag
 from gatewright.git.modes import SUBMODULE
-from gatewright.git.refs import check_object_id
+from gatewright.git.refs import check_object_id, is_ref_name
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.shared_folders import SharedFolders
 from gatewright.workspace.threads import finish
@@ -36,6 +39,10 @@ _PAST_BLOBS: Final = 5_000
 #: Bytes of the names of all objects.
 _LIST_BYTES: Final = 256 << 20
 _SECONDS: Final = 120.0
+#: Tags, and repositories whose tags are remembered for some seconds.
+_MOST_TAGS: Final = 200
+_MOST_TAGGED: Final = 16
+_TAGS_SECONDS: Final = 60.0
 _IN_SHA1: Final = 40
 _REASONS: Final = {
     "masked": b"[withheld: the path is masked]\n",
@@ -66,11 +73,15 @@ _CONFIG: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class HistoryRules:
-    """``commits`` is the number of commits shown. ``is_masked`` judges a path, ``looks_secret`` contents."""
+    """``commits`` is the number of commits shown. ``is_masked`` judges a path, ``looks_secret`` contents.
+
+    ``has_past``: files of earlier commits are shown.
+    """
 
     commits: int
     is_masked: Callable[[bytes], bool]
     looks_secret: Callable[[bytes], bool]
+    has_past: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +92,45 @@ class WantedHistory:
     key: str
 
 
+class Surroundings(NamedTuple):
+    """The tags of a repository, and paths of a checkout whose files differ from the commit's."""
+
+    tags: tuple[Tag, ...] = ()
+    replaced: frozenset[bytes] = frozenset()
+
+
 class Histories:
     """The ``.git`` folders of commits, each with only the last commits of the repository."""
 
     def __init__(self, root: Path, account: SandboxAccount, *, most: int) -> None:
         self._folders = SharedFolders(root, account, most=most)
         self._account = account
+        self._tags: dict[Path, tuple[float, tuple[Tag, ...]]] = {}
 
     @asynccontextmanager
-    async def use(self, mirror: Mirror, commit: str, wanted: WantedHistory) -> AsyncIterator[Path]:
-        """The folder with the history of ``commit``, read-only while the context is open. Raises GitError."""
-        digest = hashlib.sha256(wanted.key.encode()).hexdigest()[:16]
+    async def use(
+        self, mirror: Mirror, commit: str, wanted: WantedHistory, replaced: frozenset[bytes] = frozenset()
+    ) -> AsyncIterator[Path]:
+        """The folder with the history of ``commit``, read-only while the context is open. Raises GitError.
+
+        ``replaced`` are paths whose files differ from the commit's; git takes them for unchanged.
+        """
+        around = Surroundings(await self._tags_of(mirror), replaced)
+        digest = hashlib.sha256(repr((wanted.key, around.tags, sorted(replaced))).encode()).hexdigest()[:16]
         name = f"{check_object_id(commit)}-{digest}"
-        async with self._folders.use(name, partial(self._write, mirror, commit, wanted.rules)) as folder:
+        async with self._folders.use(name, partial(self._write, mirror, commit, wanted.rules, around)) as folder:
             yield folder
 
-    async def _write(self, mirror: Mirror, commit: str, rules: HistoryRules, folder: Path) -> None:
+    async def _tags_of(self, mirror: Mirror) -> tuple[Tag, ...]:
+        since, known = self._tags.get(mirror.path, (-_TAGS_SECONDS, ()))
+        if time.monotonic() - since > _TAGS_SECONDS:
+            known = await mirror.tags()
+            self._tags = dict([*list(self._tags.items())[1 - _MOST_TAGGED :], (mirror.path, (time.monotonic(), known))])
+        return known
+
+    async def _write(self, mirror: Mirror, commit: str, rules: HistoryRules, around: Surroundings, folder: Path) -> None:
         await mirror.ensure(commit)
-        await finish(write_history, mirror.path, commit, folder, rules)
+        await finish(write_history, mirror.path, commit, folder, rules, around)
         await finish(hand_over, folder, self._account)
 
 
@@ -122,17 +154,18 @@ def history_length(mirror: Path, commit: str, most: int) -> int:
     return int(counted)
 
 
-def write_history(mirror: Path, commit: str, target: Path, rules: HistoryRules) -> None:
+def write_history(mirror: Path, commit: str, target: Path, rules: HistoryRules, around: Surroundings) -> None:
     """Fill the empty folder ``target``, the ``.git`` of a checkout of ``commit``. Blocks. Raises GitError."""
-    _History(GitCommand(mirror), check_object_id(commit), target, rules).write()
+    _History(GitCommand(mirror), check_object_id(commit), target, rules, around).write()
 
 
 class _History:
-    def __init__(self, mirror: GitCommand, commit: str, target: Path, rules: HistoryRules) -> None:
+    def __init__(self, mirror: GitCommand, commit: str, target: Path, rules: HistoryRules, around: Surroundings) -> None:
         self._mirror = mirror
         self._commit = commit
         self._target = target
         self._rules = rules
+        self._tags, self._replaced = around
         self._git = GitCommand(target)
         self._entries: tuple[TreeEntry, ...] = ()
 
@@ -144,9 +177,9 @@ class _History:
         self._make(commits)
         kept = "".join(f"{each}\n" for each in (*commits, *objects) if each not in withheld)
         pack = self._target / "objects" / "pack" / "pack"
-        settings = {"pack.window": "0", "pack.threads": "1"}
+        settings = {"pack.window": "0", "pack.threads": "1", "pack.compression": "1"}
         self._mirror.execute("pack-objects", "-q", str(pack), stdin=kept.encode(), timeout=_SECONDS, settings=settings)
-        self._write_refs(withheld)
+        self._write_refs(withheld, commits)
         self._write_index()
 
     def _commits(self) -> dict[str, tuple[str, ...]]:
@@ -158,7 +191,7 @@ class _History:
 
     def _objects(self) -> dict[str, bytes]:
         """Return the trees and blobs of those commits by id, each with a path; those of the latest commit come first."""
-        most = f"--max-count={self._rules.commits}"
+        most = f"--max-count={self._rules.commits if self._rules.has_past else 1}"
         output = self._mirror.execute(
             "rev-list",
             "--objects",
@@ -227,8 +260,8 @@ class _History:
         if cut:
             (self._target / "shallow").write_text("".join(f"{name}\n" for name in sorted(cut)))
 
-    def _write_refs(self, withheld: Mapping[str, bytes]) -> None:
-        """Write a replacement ref for each withheld object."""
+    def _write_refs(self, withheld: Mapping[str, bytes], commits: Iterable[str]) -> None:
+        """Write a replacement ref for each withheld object, and the tags of the commits, without their messages."""
         made: dict[bytes, str] = {}
         for content in withheld.values():
             if content not in made:
@@ -237,6 +270,15 @@ class _History:
                 made[content] = written.decode("ascii", "replace").strip()
         refs = {f"refs/replace/{name}": made[content] for name, content in withheld.items()}
         refs[f"refs/heads/{BRANCH}"] = self._commit
+        age = {name: number for number, name in enumerate(commits)}
+        shown = sorted((each for each in self._tags if each.target in age), key=lambda each: age[each.target])
+        for tag in filter(lambda each: is_ref_name(each.name), shown[:_MOST_TAGS]):
+            target = tag.target
+            if tag.annotated:
+                text = f"object {target}\ntype commit\ntag {tag.name}\ntagger Gatewright <gatewright@localhost> 0 +0000\n\n"
+                written = self._git.execute("hash-object", "-w", "-t", "tag", "--stdin", stdin=text.encode())
+                target = written.decode("ascii", "replace").strip()
+            refs[f"refs/tags/{tag.name}"] = target
         lines = "".join(f"{target} {ref}\n" for ref, target in sorted(refs.items()))
         (self._target / "packed-refs").write_text(f"# pack-refs with: sorted \n{lines}")
 
@@ -245,11 +287,9 @@ class _History:
         plain = {"index.skipHash": "false", "index.version": "2"}
         index = self._target / "index"
         self._git.execute("read-tree", "--end-of-options", self._commit, index=index, settings=plain, timeout=_SECONDS)
-        masked = b"".join(
-            entry.path + b"\0" for entry in self._entries if self._rules.is_masked(entry.path) and entry.mode != SUBMODULE
-        )
-        if masked:
-            there = {"GIT_WORK_TREE": str(self._target)}
-            self._git.execute(
-                "update-index", "--skip-worktree", "-z", "--stdin", stdin=masked, index=index, settings=plain, environment=there
-            )
+        masked = [each.path for each in self._entries if self._rules.is_masked(each.path) and each.mode != SUBMODULE]
+        for option, paths in (("--skip-worktree", masked), ("--assume-unchanged", sorted(self._replaced))):
+            if paths:
+                names, there = b"".join(path + b"\0" for path in paths), {"GIT_WORK_TREE": str(self._target)}
+                words = ("update-index", option, "-z", "--stdin")
+                self._git.execute(*words, stdin=names, index=index, settings=plain, environment=there)

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from gatewright.errors import DeniedError
 from gatewright.file_locks import FOLDER_FLAGS
+from gatewright.git.linked.lfs import StoredObject
 from gatewright.git.modes import EXECUTABLE, SUBMODULE, SYMLINK
 from gatewright.git.paths import display, path_fault
 from gatewright.sandbox.account import SandboxAccount
@@ -38,13 +39,16 @@ class TreeWriter:
         self._leave(0)
         os.close(self._open.pop())
 
-    def write(self, path: bytes, mode: str, content: bytes) -> None:
-        """Make the file, link or (for a submodule) empty folder ``path``. Raises DeniedError (``unsafe_path``)."""
+    def write(self, path: bytes, mode: str, content: bytes | StoredObject) -> None:
+        """Make the file, link or (for a submodule) empty folder ``path``.
+
+        Raises DeniedError: ``unsafe_path``, ``lfs_object_missing``.
+        """
         folder, name = self._enter(path, mode)
         try:
             if mode == SUBMODULE:
                 self._make_folder(folder, name)
-            elif mode == SYMLINK:
+            elif mode == SYMLINK and isinstance(content, bytes):
                 os.symlink(content, name, dir_fd=folder)
                 if self._account.switched:
                     os.chown(name, self._account.uid, self._account.gid, dir_fd=folder, follow_symlinks=False)
@@ -67,12 +71,15 @@ class TreeWriter:
         """Let go of folders that were entered: another process is about to remove one."""
         self._leave(0)
 
-    def _write_file(self, folder: int, name: bytes, mode: int, content: bytes) -> None:
+    def _write_file(self, folder: int, name: bytes, mode: int, content: bytes | StoredObject) -> None:
         file = os.open(name, _NEW_FILE, mode, dir_fd=folder)
         try:
             _set_mode(file, mode)
             if self._account.switched:
                 os.fchown(file, self._account.uid, self._account.gid)
+            if not isinstance(content, bytes):
+                content.copy_to(file)
+                return
             rest = memoryview(content)
             while rest:
                 rest = rest[os.write(file, rest) :]

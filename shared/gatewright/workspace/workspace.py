@@ -6,6 +6,7 @@ A ``.git`` inside is a throwaway copy, which no git of ours ever reads: the chan
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,10 @@ class Workspace:
         parts = tuple(place.split("/"))
         found = (now.status(parts[:depth]) for depth in range(1, len(parts) + 1))
         return all(status is None or stat.S_ISDIR(status.st_mode) for status in found)
+
+    def had(self, path: bytes) -> bool:
+        """Return whether the workspace had a file at ``path`` when it was opened."""
+        return Layers(self.lower).status(tuple(os.fsdecode(path).split("/"))) is not None
 
     async def changes(self, leave_out: LeaveOut = leave_nothing_out) -> tuple[FileChange, ...]:
         """Return the changes since the workspace was opened, sorted by path. Not while a command runs.

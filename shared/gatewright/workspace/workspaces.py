@@ -12,8 +12,9 @@ import asyncio
 import os
 import shutil
 import stat
+import time
 import uuid
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,13 @@ from typing import Final, NamedTuple, Self
 
 from gatewright.errors import UnavailableError
 from gatewright.git.changes import TreeChange
+from gatewright.git.linked.contents import LinkedFile, linked_changes, linked_files, may_link
+from gatewright.git.linked.lfs import StoredObject
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import EXECUTABLE, FILE, SUBMODULE, SYMLINK
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.port import Sandbox
-from gatewright.workspace.baselines import Baselines
+from gatewright.workspace.baselines import Baselines, by_mirror, contents_of
 from gatewright.workspace.bytecode import Bytecode, lay_bytecode
 from gatewright.workspace.candidate import write_layer
 from gatewright.workspace.difference import ChangeBounds
@@ -41,6 +44,9 @@ from gatewright.workspace.workspace import Workspace
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _MOST_BASELINES: Final = 16
+#: Trees whose linked files are remembered, and for how long.
+_MOST_LINKED: Final = 16
+_LINKED_SECONDS: Final = 600.0
 
 
 class _Prepared(NamedTuple):
@@ -56,6 +62,7 @@ class Workspaces:
     """All workspaces of one role below ``root``; several processes may share it. ``account`` owns the files.
 
     ``overlay``: whether to use overlays; None tries it, once. ``most_baselines``: the number of unused checkouts to keep.
+    ``history``: that of workspaces that are opened without one.
     """
 
     def __init__(
@@ -66,22 +73,26 @@ class Workspaces:
         account: SandboxAccount | None = None,
         most_baselines: int = _MOST_BASELINES,
         bounds: ChangeBounds | None = None,
+        history: WantedHistory | None = None,
     ) -> None:
         self._root = root.absolute()
         self._overlay = overlay
         self._account = account or sandbox_account()
         self._most_baselines = most_baselines
         self._bounds = bounds or ChangeBounds()
+        self._history = history
         self._fault = ""
         self._prepared: _Prepared | None = None
         self._preparing = asyncio.Lock()
+        self._linked: dict[tuple[Path, str], tuple[float, tuple[LinkedFile, ...]]] = {}
 
     @classmethod
-    def for_sandbox(cls, root: Path, sandbox: Sandbox) -> Self:
+    def for_sandbox(cls, root: Path, sandbox: Sandbox, history: WantedHistory | None = None) -> Self:
         """Return workspaces that ``sandbox`` can use: overlays need one to be mounted."""
         if sandbox.name == "none":
-            return cls(root, overlay=False, account=SandboxAccount(os.geteuid(), os.getegid(), switched=False))
-        return cls(root)
+            account = SandboxAccount(os.geteuid(), os.getegid(), switched=False)
+            return cls(root, overlay=False, account=account, history=history)
+        return cls(root, history=history)
 
     @property
     def overlay_fault(self) -> str:
@@ -110,6 +121,7 @@ class Workspaces:
         replaced: Mapping[bytes, bytes] | None = None,
         compiled: Mapping[bytes, Bytecode] | None = None,
         history: WantedHistory | None = None,
+        is_hidden: Callable[[bytes], bool] | None = None,
     ) -> AsyncIterator[Workspace]:
         """Yield a workspace with ``tree`` (by default that of the commit ``baseline``), removed when the context ends.
 
@@ -119,18 +131,30 @@ class Workspaces:
             replaced: other contents, by path, of files in which ``tree`` differs from the baseline; in this workspace only.
             compiled: bytecode of the baseline's files, by path; laid beside those that ``tree`` shares, in overlays.
             history: a ``.git`` with a copy of the last commits.
+            is_hidden: judges paths in submodules; hidden files are left out.
 
         Raises:
             GitError: a commit or tree is missing.
             UnavailableError: ``workspace_unavailable``.
-            DeniedError: ``unsafe_path``, ``place_not_free``.
+            DeniedError: ``unsafe_path``, ``place_not_free``, and the errors of ``linked_files``.
         """
         prepared = await self._prepare()
         async with AsyncExitStack() as held:
-            checkout = await held.enter_async_context(prepared.baselines.use(mirror, baseline))
+            await mirror.ensure(baseline)
+            linked = await self._linked_files(mirror, baseline)
+            checkout = await held.enter_async_context(prepared.baselines.use(mirror, baseline, linked))
             changes = () if tree is None else await mirror.changes(baseline, tree)
             wanted = {change.new_id for change in changes if change.status != "D" and change.new_mode != SUBMODULE}
-            contents = await mirror.blobs(wanted) if wanted else {}
+            blobs = await mirror.blobs(wanted) if wanted else {}
+            shown = await self._linked_files(mirror, tree) if tree is not None and may_link(changes, blobs) else linked
+            shown = tuple(each for each in shown if each.own or is_hidden is None or not is_hidden(each.path))
+            contents: dict[str, bytes | StoredObject] = {**blobs}
+            if shown != linked:
+                changes = linked_changes(linked, shown, changes)
+                named = {change.new_id for change in changes}
+                contents |= await mirror.blobs({each.object_id for each in linked if each.own} & named)
+                for source, some in by_mirror([each for each in shown if each.key in named]):
+                    contents |= await contents_of(source, some)
             if replaced:
                 changes, contents = _with_others(changes, contents, replaced)
             task = await held.enter_async_context(_task_folder(prepared.tasks))
@@ -138,17 +162,27 @@ class Workspaces:
             overlay = prepared.overlay and not plain
             if compiled and overlay:
                 lower = await finish(self._with_bytecode, task, lower, compiled, {change.path for change in changes})
-            past = None
+            past, history = None, history or self._history
             if history is not None:
-                past = await held.enter_async_context(prepared.histories.use(mirror, baseline, history))
+                replaced_files = frozenset(each.path for each in linked if each.own)
+                past = await held.enter_async_context(prepared.histories.use(mirror, baseline, history, replaced_files))
             yield await finish(self._furnish, task, lower, frozenset(planted or ()), past, overlay=overlay)
+
+    async def _linked_files(self, mirror: Mirror, tree: str) -> tuple[LinkedFile, ...]:
+        """Return what ``linked_files`` does, remembered for less time than a mirror keeps an unused commit."""
+        key, now = (mirror.path, tree), time.monotonic()
+        known = self._linked.get(key)
+        if known is None or now - known[0] > _LINKED_SECONDS:
+            known = now, await linked_files(mirror, tree)
+            self._linked = dict([*list(self._linked.items())[1 - _MOST_LINKED :], (key, known)])
+        return known[1]
 
     def _layers(
         self,
         task: Path,
         checkout: Path,
         changes: Sequence[TreeChange],
-        contents: Mapping[str, bytes],
+        contents: Mapping[str, bytes | StoredObject],
         planted: Mapping[bytes, bytes],
     ) -> tuple[Path, ...]:
         """Topmost first."""
@@ -219,8 +253,8 @@ class Workspaces:
 
 
 def _with_others(
-    changes: Sequence[TreeChange], contents: Mapping[str, bytes], others: Mapping[bytes, bytes]
-) -> tuple[tuple[TreeChange, ...], dict[str, bytes]]:
+    changes: Sequence[TreeChange], contents: Mapping[str, bytes | StoredObject], others: Mapping[bytes, bytes]
+) -> tuple[tuple[TreeChange, ...], dict[str, bytes | StoredObject]]:
     """Replace contents under new ids: two files may share one blob. A path outside ``changes`` is ignored."""
     named = {each.path: f"in place of file {number}" for number, each in enumerate(changes) if each.path in others}
     changed = tuple(replace(each, new_id=named.get(each.path, each.new_id)) for each in changes)

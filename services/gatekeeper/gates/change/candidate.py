@@ -11,9 +11,10 @@ from gatewright import scope
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.ecosystems.runner.linters import changed_linter_settings, may_set_linters
 from gatewright.ecosystems.runner.settings import UNREADABLE, is_manifest
-from gatewright.errors import GitError, PatchError
+from gatewright.errors import DeniedError, GitError, PatchError
 from gatewright.git.changes import TreeChange
 from gatewright.git.inverse import revert_fault
+from gatewright.git.linked.contents import linked_files, may_link
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, REGULAR
 from gatewright.git.patches.files import Reading
@@ -36,6 +37,7 @@ from gatewright.services.gatekeeper.gates.change.new_names import judge_name_lim
 from gatewright.services.gatekeeper.gates.change.path_collisions import judge_collisions, owners
 from gatewright.services.gatekeeper.gates.change.runner_settings import judge_runner
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
+from gatewright.services.gatekeeper.gates.change.stored_form import RULE as STORED_FORM_RULE
 from gatewright.services.gatekeeper.gates.change.stored_form import judge_stored_form
 from gatewright.services.gatekeeper.gates.change.suppressions import remark_suppressions
 from gatewright.services.gatekeeper.gates.context import Artifacts, ChangeContext
@@ -141,6 +143,17 @@ async def judge_tree(context: ChangeContext, changes: Sequence[TreeChange], tree
     # Reads wait for git, so the checks by name run at the same time.
     contents, _ = await asyncio.gather(_read(context, changes), _judge_names(context, changes, trees))
     _judge_contents(context, changes, contents)
+    if context.report.clean and may_link(changes, contents.beginnings):
+        await _judge_linked(context, trees.candidate)
+
+
+async def _judge_linked(context: ChangeContext, candidate: str) -> None:
+    """Refuse a candidate whose submodules or objects of Git LFS cannot be shown to its tests."""
+    try:
+        await linked_files(context.mirror, candidate)
+    except DeniedError as error:
+        rule = kind_rule("submodule") if error.reason.startswith("submodule") else STORED_FORM_RULE
+        context.report.violate(error.reason, rule, error.message)
 
 
 async def _judge_names(context: ChangeContext, changes: Sequence[TreeChange], trees: Trees) -> None:

@@ -14,9 +14,9 @@ from gatewright.artifacts import inline_bytes
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Artifact, Environment, PolicyPack, Repository, RoleName
 from gatewright.errors import ArtifactError, DeniedError, GitError, HostError, MalformedError
-from gatewright.git.access.credentials import NOT_FOR_ROLE
+from gatewright.git.linked.contents import linked_files
 from gatewright.git.mirror import Mirrors
-from gatewright.git.tracked import refuse_tracked_environment
+from gatewright.git.tracked import TRACKED, refuse_tracked_environment
 from gatewright.host_errors import is_waited_for
 from gatewright.rules.gate_evidence import BASELINE, BASELINE_COMMIT, BASELINE_TREE
 from gatewright.services.gatekeeper.gates.context import GateContext
@@ -141,12 +141,13 @@ async def _pin(context: GateContext, baseline: _Baseline, mirrors: Mirrors) -> t
         pack = context.policies.packs.pack(baseline.pack)
         await judge_breadth(context, mirror, tree, pack, baseline.paths, repository.url)
         await judge_tracked(context, baseline.artifacts, mirror, tree)
+        await linked_files(mirror, commit)
         if baseline.environment is not None:
             # As this host can check; the roles that expose the environment check it on theirs.
             report.checked("environment", baseline.environment.prefix)
             await refuse_tracked_environment(Path(baseline.environment.prefix), mirror, tree)
     except DeniedError as error:
-        about = "repository" if error.reason == NOT_FOR_ROLE else "environment"
+        about = "environment" if error.reason == TRACKED else "repository"
         report.violate(error.reason, about, error.message)
         return "", ""
     except (GitError, HostError, MalformedError) as error:

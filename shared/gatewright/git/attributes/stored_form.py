@@ -21,7 +21,7 @@ _SET: Final = "set"
 _UNSET: Final = "unset"
 #: A pointer of Git LFS (git-lfs, docs/spec.md); the first name of the project still counts.
 _LFS_VERSIONS: Final = (b"version https://git-lfs.github.com/spec/v1", b"version https://hawser.github.com/spec/v1")
-_LFS_LARGEST: Final = 1024
+LFS_LARGEST: Final = 1024
 _LFS_OID = re.compile(rb"oid sha256:[0-9a-f]{64}")  # noqa: TID251 - linear: of a fixed length
 _LFS_SIZE = re.compile(rb"size [0-9]{1,19}")  # noqa: TID251 - linear: anchored and bounded
 _LFS_EXTENSION = re.compile(rb"ext-[0-9]-[a-z0-9-]{1,64} sha256:[0-9a-f]{64}")  # noqa: TID251 - linear: anchored and bounded
@@ -94,10 +94,17 @@ def line_end_remark(before: bytes | None, content: bytes) -> LineEndRemark | Non
     return None
 
 
+class LfsPointer(NamedTuple):
+    """The SHA-256 and the size in bytes of the content that a pointer stands for."""
+
+    oid: str
+    size: int
+
+
 def is_lfs_pointer(content: bytes) -> bool:
     """Return whether ``content`` is a complete pointer of Git LFS."""
-    lines = content.split(b"\n")
-    if len(content) > _LFS_LARGEST or len(lines) < 4 or lines[0] not in _LFS_VERSIONS or lines[-1]:
+    lines = content.split(b"\n") if content.startswith(_LFS_VERSIONS) and len(content) <= LFS_LARGEST else []
+    if len(lines) < 4 or lines[0] not in _LFS_VERSIONS or lines[-1]:
         return False
     *extensions, oid, size = lines[1:-1]
     return (
@@ -105,6 +112,14 @@ def is_lfs_pointer(content: bytes) -> bool:
         and _LFS_OID.fullmatch(oid) is not None
         and _LFS_SIZE.fullmatch(size) is not None
     )
+
+
+def read_lfs_pointer(content: bytes) -> LfsPointer | None:
+    """Return the pointer in ``content``; None for other content, and for one whose object an extension of Git LFS changes."""
+    lines = content.split(b"\n", 5) if is_lfs_pointer(content) else []
+    if len(lines) != 4:
+        return None
+    return LfsPointer(lines[1].removeprefix(b"oid sha256:").decode(), int(lines[2].removeprefix(b"size ")))
 
 
 def _filter_fault(name: str, content: bytes) -> FormFault | None:

@@ -105,7 +105,7 @@ def _confirmed_pointer(pointer: Path) -> Path:
     if _kind(git_dir / "gitdir") == stat.S_IFREG:
         back = Path(os.path.realpath(git_dir / _read(git_dir / "gitdir")))
     else:
-        back = Path(os.path.realpath(git_dir / (_configured_worktree(git_dir) or "nowhere"))) / ".git"
+        back = Path(os.path.realpath(git_dir / (_configured(git_dir, "core.worktree") or "nowhere"))) / ".git"
     if back != pointer:
         raise _elsewhere(
             f"{pointer} leads to {git_dir}, which does not know of it",
@@ -115,12 +115,17 @@ def _confirmed_pointer(pointer: Path) -> Path:
     return git_dir
 
 
-def _configured_worktree(git_dir: Path) -> str:
+def local_setting(address: str, key: str) -> str:
+    """Return the value of ``key`` in the configuration of the repository itself; empty for none. Raises GitError."""
+    return _configured(find_repository(address).common, key)
+
+
+def _configured(git_dir: Path, key: str) -> str:
     config = git_dir / "config"
     if _kind(config) != stat.S_IFREG:
         return ""
     try:
-        output = GitCommand(git_dir).execute("config", "--file", str(config), "--no-includes", "--get", "core.worktree")
+        output = GitCommand(git_dir).execute("config", "--file", str(config), "--no-includes", "--get", key)
     except CommandFailedError:
         return ""
     return output.decode("utf-8", "surrogateescape").removesuffix("\n")
