@@ -58,7 +58,7 @@ def parse_modules(settings: Iterable[tuple[str, str]]) -> dict[bytes, Submodule]
         if not path:
             continue
         url = values.get("url", "")
-        if fault := _fault(name, path, url) or ("has the path of another submodule" if path in found else ""):
+        if fault := _why_refused(name, path, url) or ("has the path of another submodule" if path in found else ""):
             words = f".gitmodules is not safe: the submodule {name[:80]!a} {fault}; correct it in the repository"
             raise DeniedError(words, code=UNSAFE)
         found[path] = Submodule(name, path, url, values.get("update") == "none")
@@ -152,7 +152,7 @@ def resolve_url(base: str, url: str) -> str:
     return f"{base}{mark}{url}"
 
 
-def _fault(name: str, path: bytes, url: str) -> str:
+def _why_refused(name: str, path: bytes, url: str) -> str:
     parts = name.replace("\\", "/").split("/")
     if name.startswith("-") or not {"", ".", ".."}.isdisjoint(parts):
         return "has a name that leads out of .git/modules"
