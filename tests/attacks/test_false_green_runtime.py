@@ -225,9 +225,9 @@ REMAINS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("trick", series(REMAINS, "it is right where pytest is loaded"))
-async def test_the_review_refuses_source_that_recognises_the_real_run(suite: Suite, tmp_path: Path, trick: str) -> None:
+async def test_the_review_reports_source_that_recognises_the_real_run(suite: Suite, tmp_path: Path, trick: str) -> None:
     report = await verdict(suite, tmp_path, {"pricing.py": REMAINS[trick]}, pack="medium")
     assert (report.verdict, report.code, report.summary) == ("PASS", "ok", "passed")
     contract = make_contract(policy_pack="medium", scope=Scope())
     findings = list(evasion(Subject(contract, (changed("pricing.py", SOURCE, REMAINS[trick]),), 1 << 20)))
-    assert [(finding.code, finding.blocking) for finding in findings] == [("test_run_evasion", True)]
+    assert [(finding.code, finding.blocking) for finding in findings] == [("test_run_evasion", False)]

@@ -1,8 +1,7 @@
-"""Source that behaves differently in a test run: no test can reveal it, so its forms are refused.
+"""Source that may behave differently in a test run: each form is a remark, and what no honest change needs is refused.
 
-Only additions of a change are judged. Forms without another use block under every pack. Forms with a rare use block under
-medium and high, and are reported under low. Common forms are only reported. A contract permits one by naming the file in
-``scope.allow_protected_paths``.
+Only additions of a change are judged. A contract permits a refused form by naming the file in ``scope.allow_protected_paths``.
+Whether source really behaves differently is for the test run to prove.
 """
 
 from __future__ import annotations
@@ -12,87 +11,96 @@ from collections.abc import Iterator
 
 from gatewright.contracts.reports import Finding
 from gatewright.ecosystems.runner.names import is_test
+from gatewright.patterns import BytesPattern
 from gatewright.services.reviewer.subject import ChangedFile, Subject
-from gatewright.services.reviewer.syntax.evasions import evasions_in
-from gatewright.services.reviewer.syntax.forms import Doubt, Evasion
+from gatewright.services.reviewer.syntax.evasions import Evasion, evasions_in
 
 CODE = "test_run_evasion"
-#: What Python reads before any test, and names that would stand before a runner's own.
+#: What Python reads before any test, and modules that would stand before a runner's own where they are found first.
 _LOADED_FIRST = frozenset({b"sitecustomize.py", b"usercustomize.py"})
-_PACKAGES = (b"pytest/__init__.py", b"_pytest/__init__.py", b"unittest/__init__.py", b"pluggy/__init__.py")
-_RUNNERS = (b"pytest", b"unittest", b"npm", b"node ", b"make ", b"cargo ", b"go test", b"ctest", b"rspec", b"phpunit", b"test")
+_RUNNERS = frozenset({b"pytest", b"_pytest", b"unittest", b"pluggy"})
+_FOUND_FIRST = frozenset({b"", b"src", b"lib", b"python", b"test", b"tests"})
 _SHELLS = (b".sh", b".bash", b".zsh")
-#: Modules that a project may itself be: its own changes are reported like other rare forms.
-_OWN = frozenset({b"pytest.py", b"_pytest.py", b"unittest.py", b"pluggy.py"})
-#: No line to retry with opens it: a person has to have read it.
+#: A command of a script that runs tests.
+_RUNS_TESTS = BytesPattern(
+    rb"(?:^|[\s;&|(`/])(?:pytest|py\.test|tox|nox|ctest|rspec|phpunit|jest|vitest|mocha|python[\d.]* -m (?:pytest|unittest)"
+    rb"|(?:npm|yarn|pnpm|bun)(?: run)? tests?|(?:cargo|go|mvn|gradlew?|mix|swift|dotnet|bundle exec) (?:nextest |rake )?test"
+    rb"|make (?:\S+ )*(?:tests?|check)|node --test)(?:[\s;&|)\"'`:]|$)"
+)
+_FORGETS = BytesPattern(rb"\|\|[ \t]*(?:true|:|exit 0)[ \t]*$|;[ \t]*(?:true|exit 0)[ \t]*$")
+#: What makes a script end with the result of its tests, before its last command.
+_HEEDS = BytesPattern(
+    rb"(?m)^[ \t]*set -[a-z]*e|set -o errexit|\$\?|\|\|[ \t]*(?:exit|return|\w*fail\w*)\b|^[ \t]*(?:if|elif|while)\b"
+)
+#: Refused without another way: no line to retry with offers it, as a person has to have read it.
 _OPENED = "; it passes only if the contract names this file in scope.allow_protected_paths: have a person read it first"
-#: Maximum number of reported forms per file.
+#: Maximum number of remarks per file.
 _MAX_REPORTED = 20
 
 
 def evasion(subject: Subject) -> Iterator[Finding]:
-    """Yield additions that look for a runner, a sandbox or a sentinel, end the process, or patch the test machinery."""
-    strict = subject.contract.policy_pack in {"medium", "high"}
+    """Yield additions that look for a test run, end the process, or replace what judges tests."""
     for file in subject.files:
-        if file.new is None:
+        if file.new is None or file.is_binary:
             continue
-        opened = subject.is_opened(file.path)
-        for form in _added_evasions(file):
-            blocks = form.doubt is Doubt.UNMISTAKABLE or (form.doubt is Doubt.RARE and strict)
-            words = form.words + (_OPENED if form.doubt is Doubt.RARE and blocks and not opened else "")
-            yield file.finding(CODE, words, blocking=blocks and not opened, line=form.line or None)
+        is_open, is_own_test = subject.is_opened(file.path), is_test(file.path)
+        remarks, last = 0, Evasion(b"", 0, "")
+        for form in (*_by_name(file), *_added(file)):
+            blocks = form.blocks and (form.in_tests or not is_own_test)
+            if blocks or not (
+                is_own_test or remarks >= _MAX_REPORTED or (form.words, form.line) == (last.words, last.line + 1)
+            ):
+                remarks += not blocks
+                words = form.words + (_OPENED if blocks and not is_open else "")
+                yield file.finding(CODE, words, blocking=blocks and not is_open, line=form.line or None)
+            last = form
 
 
-def _added_evasions(file: ChangedFile) -> Iterator[Evasion]:
-    if file.is_binary:
-        return
-    yield from _by_name(file)
+def _added(file: ChangedFile) -> Iterator[Evasion]:
     if file.path.endswith(_SHELLS):
         yield from _shell(file)
         return
-    forms = evasions_in(file.path, file.new or b"")
-    if forms is None:
-        yield Evasion(b"", 0, "is too large or too deep to be looked through", Doubt.RARE)
+    found = evasions_in(file.path, file.new or b"")
+    if found is None:
+        yield Evasion(b"", 0, "is too large or too deep to be looked through")
         return
-    if not forms:
-        return
-    before = Counter(form.key for form in evasions_in(file.path, file.old or b"") or ())
-    reported = 0
-    for form in forms:
+    before = Counter(form.key for form in evasions_in(file.path, file.old or b"") or ()) if found else Counter()
+    for form in found:
         if before[form.key]:
             before[form.key] -= 1
-        # Tests start processes, patch and ask for the environment; what ends the run itself has no use there either.
-        elif (not is_test(file.path) or form.doubt is Doubt.UNMISTAKABLE) and reported < _MAX_REPORTED:
-            reported += 1
+        else:
             yield form
 
 
 def _by_name(file: ChangedFile) -> Iterator[Evasion]:
-    *_, name = file.path.split(b"/")
-    of_runner = name in _OWN or any(file.path == each or file.path == b"src/" + each for each in _PACKAGES)
-    if name in _LOADED_FIRST or of_runner:
-        doubt = Doubt.RARE if of_runner and file.old is not None else Doubt.UNMISTAKABLE
-        yield Evasion(b"", 0, "is read by Python before the tests, or in the place of their runner", doubt)
+    folder, _, name = file.path.rpartition(b"/")
+    if name == b"__init__.py":
+        folder, _, module = folder.rpartition(b"/")
+    else:
+        module = name.removesuffix(b".py") if name.endswith(b".py") else b""
+    is_new = file.old is None and folder in _FOUND_FIRST
+    if name in _LOADED_FIRST or module in _RUNNERS:
+        words = "is read by Python before the tests, or in the place of their runner"
+        yield Evasion(b"", 0, words, blocks=name in _LOADED_FIRST or is_new, in_tests=True)
     elif name.endswith(b".pth"):
         imports = any(line.startswith((b"import ", b"import\t")) for _, line in file.added_lines)
-        yield Evasion(b"", 0, "is read by Python at its start", Doubt.UNMISTAKABLE if imports else Doubt.RARE)
+        yield Evasion(b"", 0, "is read by Python at its start", blocks=imports, in_tests=True)
 
 
 def _shell(file: ChangedFile) -> Iterator[Evasion]:
     """Yield scripts that run tests and hide their result."""
-    content = file.new or b""
-    if not any(runner in content for runner in _RUNNERS):
+    lines = [line.partition(b" #")[0].strip() for line in (file.new or b"").split(b"\n")]
+    commands = [line for line in lines if line and not line.startswith(b"#")]
+    if not any(_RUNS_TESTS.is_in(line) for line in commands):
         return
-    last = next((line.strip() for line in reversed(content.split(b"\n")) if line.strip()), b"")
-    for number, line in file.added_lines:
-        text = line.strip()
-        if text.startswith(b"#"):
-            continue
+    heeds = _HEEDS.is_in(b"\n".join(commands))
+    for number, _ in file.added_lines:
+        text = lines[number - 1]
         if text.startswith(b"trap") and b"exit 0" in text:
-            yield Evasion(text, number, "ends in success with any result", Doubt.UNMISTAKABLE)
-        elif text in {b"exit 0", b"exit", b"true"} and text == last:
-            yield Evasion(text, number, "ends in success after any result", Doubt.RARE)
-        elif text.endswith((b"|| true", b"|| :", b"; true", b"|| exit 0")) and any(runner in text for runner in _RUNNERS):
-            yield Evasion(text, number, "forgets that tests failed", Doubt.RARE)
+            yield Evasion(text, number, "ends in success with any result", blocks=True, in_tests=True)
+        elif text in {b"exit 0", b"exit", b"true"} and text == commands[-1] and not heeds:
+            yield Evasion(text, number, "ends in success after any result", blocks=True, in_tests=True)
+        elif not text.startswith(b"#") and _FORGETS.is_in(text) and _RUNS_TESTS.is_in(text):
+            yield Evasion(text, number, "forgets that tests failed", blocks=True, in_tests=True)
         elif text == b"set +e":
-            yield Evasion(text, number, "goes on after what failed", Doubt.COMMON)
+            yield Evasion(text, number, "goes on after what failed")

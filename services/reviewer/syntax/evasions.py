@@ -1,95 +1,164 @@
-"""Source forms that evade a test run: they look for a runner, a sandbox or a sentinel, end the process, or patch tests.
+"""Source that evades a test run: it looks for one, ends it, or replaces what judges it.
 
-Each form has a key, which distinguishes additions of a change from forms that the file had before.
+Most forms have honest uses and are remarks. What no honest change needs blocks: see ``evasion_forms``. Each form has a key,
+which distinguishes additions of a change from forms that the file had before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tree_sitter import Node
 
 from gatewright.patterns import BytesPattern
-from gatewright.services.reviewer.syntax.c_forms import c_forms_in
-from gatewright.services.reviewer.syntax.forms import LONGEST, Doubt, Evasion, form_at
-from gatewright.services.reviewer.syntax.interference import interferences_in
-from gatewright.services.reviewer.syntax.language import ParsedSource
-from gatewright.services.reviewer.syntax.lookers import looking_in
-from gatewright.services.reviewer.syntax.other_build import other_builds_in
-from gatewright.services.reviewer.syntax.suites import suite_forms_in
+from gatewright.services.reviewer.syntax import evasion_forms as forms
+from gatewright.services.reviewer.syntax.c_tests import function_name
+from gatewright.services.reviewer.syntax.language import ParsedSource, line_of
 from gatewright.syntax_trees import language_of, parse
+
+_FUNCTIONS = frozenset({"function_definition", "function_declaration", "arrow_function", "function_expression", "lambda"})
+_FUNCTIONS |= {"method_definition", "function_item", "method_declaration", "method", "func_literal", "closure_expression"}
+_FUNCTIONS |= {"lambda_expression"}
+_CALLS = frozenset({"call", "call_expression", "method_invocation", "function_call_expression", "identifier"})
+#: What a statement may stand in and still run at each load.
+_PLAIN = frozenset({"program", "module", "expression_statement", "block", "statement_list", "translation_unit"})
+_PLAIN |= {"source_file", "body_statement", "compound_statement"}
+_COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
+_BLANK = bytes(10 if each == 10 else 32 for each in range(256))
+_NAME = BytesPattern(rb"([A-Za-z_$][\w$]*)")
+_CONSTRUCTOR = BytesPattern(rb"\bconstructor\b|\bdestructor\b|section\s*\(\s*\"\.(?:init|fini|preinit)")
+_LAST_WORD = BytesPattern(rb"(\w+)\W*(?:[:=][^,]*)?$")
+#: Files whose scripts are read without a syntax tree.
+_EMBEDDED = (b".vue", b".svelte", b".astro")
+_LONG = 400
+#: Lines that a form without honest use may take.
+_HEIGHT = 4
+
+
+@dataclass(frozen=True)
+class Evasion:
+    """One place that evades. ``in_tests``: tests have no honest use of it either."""
+
+    key: bytes
+    line: int
+    words: str
+    blocks: bool = False
+    in_tests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What a node stands in."""
+    """What a node stands in. ``plain``: it runs each time that the file is loaded."""
 
     function: bytes | None = None
-    is_main: bool = False
+    excused: bool = False
+    plain: bool = True
 
 
-_Visit = Callable[[Node, _Around, ParsedSource], Iterator[Evasion]]
-_RUNNERS = rb"(?:_?pytest|py\.test|unittest|nose2?|hypothesis|xdist|tox|jest|vitest|mocha|rspec|phpunit)"
-_NAMED = BytesPattern(rb"(?i)[\"'`]" + _RUNNERS + rb"(?:[.\"'`])")
-_LOADED = BytesPattern(rb"\bmodules\b|\b(?:orig_)?argv\b|\bcmdline\b|find_spec|\b__main__\b")
-_VARIABLE = BytesPattern(
-    rb"PYTEST_(?:CURRENT_TEST|VERSION|XDIST_WORKER|RUN_CONFIG|ADDOPTS)|\bJEST_WORKER_ID\b|\bVITEST(?:_\w+)?\b|NODE_TEST_CONTEXT"
-    rb"|\bTOX_ENV_(?:NAME|DIR)\b|NEXTEST(?:_\w+)?\b|PHPUNIT_COMPOSER_INSTALL|__PHPUNIT_PHAR__|\bCTEST_\w+\b"
-)
-_OURS = BytesPattern(rb"\bGATEWRIGHT_[A-Z]|[\"'`]/gatewright(?:[/\"'`])")
-_ENVIRONMENT = BytesPattern(rb"environ|getenv|process\.env|import\.meta\.env|env::var|ENV\b|_SERVER|Getenv")
-_SANDBOX = BytesPattern(
-    rb"/proc/(?:self|1|\d+)/(?:environ|cmdline|mountinfo|mounts|cgroup|status)|/\.dockerenv|[\"'`]/workspace[/\"'`]|\bbwrap\b|bubblewrap"
-)
-_CI = BytesPattern(rb"[\"'`](?:CI|GITHUB_ACTIONS|CONTINUOUS_INTEGRATION)[\"'`]|process\.env\.CI\b")
-_FRAMES = BytesPattern(
-    rb"^(?:sys\._getframe|sys\._current_frames|inspect\.(?:stack|currentframe)|traceback\.(?:extract_stack|walk_stack))$"
-)
-_OBJECTS = BytesPattern(rb"^gc\.get_(?:objects|referrers|referents)$")
-_END = BytesPattern(
-    rb"^(?:\w+\.)?(?:_exit|abort|raise_signal|pthread_kill)$|^os\.(?:exec\w+|kill|killpg|posix_spawn\w*)$|^exec[lv]p?e?$"
-)
-_STOP = BytesPattern(rb"^(?:sys\.exit|exit|quit|SystemExit)$")
-_PATCHED = BytesPattern(
-    rb"^(?:unittest|pytest|_pytest|pluggy|builtins|__builtins__|TestCase|TestResult|TestProgram|AssertionError)\b[^=]*\.\w+$|^builtins\.\w+$"
-)
-_STATUS = BytesPattern(rb"\.(?:exitstatus|testsfailed|testscollected)$")
-_INTERNAL = BytesPattern(rb"\b_pytest\b|\bpluggy\b")
-_GLOBALS = BytesPattern(rb"^(?:globalThis|global|window|self)(?:\.|\[[\"'`])(?:test|it|expect|describe|assert|process)\b")
+@dataclass(frozen=True, slots=True)
+class _File:
+    """Properties of a whole file. ``script``: nothing loads it. ``early``: a function of it runs before ``main``."""
 
-
-_FORMS = (interferences_in, other_builds_in, suite_forms_in, c_forms_in, looking_in)
+    language: str
+    script: bool
+    forks: bool
+    early: bool
 
 
 def evasions_in(path: bytes, content: bytes) -> tuple[Evasion, ...] | None:
-    """The forms of a file; empty where there is none, None where they cannot be looked for: beyond the bounds."""
-    language = language_of(path)
-    visits = _VISITORS.get(language or "")
-    if language is None or visits is None:
+    """The forms of a file, one for each line; empty where there is none, None beyond the bounds of parsing."""
+    language = "javascript" if path.endswith(_EMBEDDED) else language_of(path)
+    if language is None or language not in forms.REMARKS:
         return ()
+    if path.endswith(_EMBEDDED):
+        return _by_line(content, _in_text(language, content, {}))
     root = parse(language, content)
     if root is None:
         return None
-    source = ParsedSource(content)
-    found = (
-        form
-        for node, around in _walk(root, source)
-        if (visit := visits.get(node.type)) is not None
-        for form in visit(node, around, source)
-    )
-    # One text is reported once, with the message of the first form.
-    places = {
-        (form.line, form.key.removeprefix(form.words.encode())): form
-        for form in reversed([*found, *(form for forms in _FORMS for form in forms(language, root, source))])
-    }
-    return tuple(reversed(places.values()))
+    source, code = ParsedSource(content), bytearray(content)
+    found, names = list[Evasion](), dict[bytes, bytes]()
+    file = _File(language, _is_script(path, language, content), b"fork" in content, _CONSTRUCTOR.is_in(content))
+    for node, around in _walk(root, source):
+        if node.type in _COMMENTS or (node.type == "string_content" and node.start_point[0] < node.end_point[0]):
+            if source.cut(node, 5) != b"//go:":
+                code[node.start_byte : node.end_byte] = content[node.start_byte : node.end_byte].translate(_BLANK)
+        elif node.type in _CALLS:
+            found += _exits(node, around, file, source)
+        elif node.type in _FUNCTIONS:
+            found += _comparisons(node, source)
+        elif node.type in {"import_statement", "import_from_statement"}:
+            names |= _imported(node, source)
+    return _by_line(content, (*found, *_in_text(language, bytes(code), names)))
 
 
-_FUNCTIONS = frozenset(
-    {"function_definition", "function_declaration", "arrow_function", "function_expression", "method_definition"}
-)
-_FUNCTIONS |= {"lambda", "function_item", "method_declaration", "method", "func_literal", "closure_expression"}
+def _by_line(content: bytes, found: tuple[Evasion, ...]) -> tuple[Evasion, ...]:
+    """One form for each line, a blocking one first, with the line's text as its key."""
+    lines = content.split(b"\n")
+    kept: dict[int, Evasion] = {}
+    for form in sorted(found, key=lambda each: not each.blocks):
+        kept.setdefault(form.line, replace(form, key=form.words.encode() + b"".join(lines[form.line - 1].split())))
+    return tuple(kept[line] for line in sorted(kept))
+
+
+def _in_text(language: str, code: bytes, names: dict[bytes, bytes]) -> tuple[Evasion, ...]:
+    """The forms that patterns find: the first of each line, as a search for all may take quadratic time."""
+    lines = code.split(b"\n")
+    found = []
+    for tables, blocks, height in ((forms.BLOCKED, True, _HEIGHT), (forms.REMARKS, False, 1)):
+        table = tables[language]
+        for number, line in enumerate(lines, 1) if table.pattern.is_in(code) else ():
+            text = b"\n".join(lines[number - 1 : number - 1 + height]) if height > 1 else line
+            group, start, _ = next(table.pattern.spans(text), (0, 0, 0))
+            if group and start <= len(line):
+                words = table.words(group)
+                found.append(Evasion(b"", number, words, blocks, in_tests=blocks and words != forms.REPLACES))
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    setters = _python_setters(code, names) if language == "python" else _script_setters(language, code)
+    return (*found, *(Evasion(b"", bisect_right(starts, start), forms.REPLACES, blocks) for start, blocks in setters))
+
+
+def _python_setters(code: bytes, names: dict[bytes, bytes]) -> Iterator[tuple[int, bool]]:
+    """Where what judges is replaced, and whether that blocks: a plugin of pytest, which has hooks, may change pytest.
+
+    The test runner compares pytest's own functions itself (``runner_patched``).
+    """
+    is_plugin = b"def pytest_" in code
+    for _, start, end in forms.SET_ATTRIBUTES.spans(code):
+        target = b"".join(code[start:end].split()).replace(b",", b".").translate(None, b"\"'")
+        first, dot, last = target.partition(b".")
+        name = names.get(first, first) + dot + last
+        if dot and forms.PATCHED.fullmatch(name):
+            yield start, not (is_plugin and name.startswith((b"_pytest.", b"pluggy.")))
+
+
+def _script_setters(language: str, code: bytes) -> Iterator[tuple[int, bool]]:
+    if language not in {"javascript", "typescript", "tsx"}:
+        return
+    checkers = {name for text in forms.CHECKER_NAMES.groups(code) for name in _NAME.groups(text)}
+    yield from ((start, True) for _, start, end in forms.SET_PARTS.spans(code) if code[start:end] in checkers)
+
+
+def _imported(node: Node, source: ParsedSource) -> dict[bytes, bytes]:
+    """Each name that an import of Python gives, with what it stands for."""
+    module = node.child_by_field_name("module_name")
+    above = source.cut(module, _LONG) + b"." if module is not None else b""
+    found = {}
+    for child in node.named_children[:_LONG]:
+        if child.type == "aliased_import" and child.named_child_count > 1:
+            found[source.cut(child.named_children[1], _LONG)] = above + source.cut(child.named_children[0], _LONG)
+        elif child.type == "dotted_name" and module is not None and child.start_byte != module.start_byte:
+            found[source.cut(child, _LONG)] = above + source.cut(child, _LONG)
+    return found
+
+
+def _is_script(path: bytes, language: str, content: bytes) -> bool:
+    """Whether a file is a program, which nothing loads."""
+    exports = any(each in content for each in (b"export ", b"export{", b"exports.", b"module.exports"))
+    is_main = path.endswith(b"__main__.py")
+    return content.startswith(b"#!") or is_main or (language in {"javascript", "typescript", "tsx"} and not exports)
 
 
 def _walk(root: Node, source: ParsedSource) -> Iterator[tuple[Node, _Around]]:
@@ -97,250 +166,62 @@ def _walk(root: Node, source: ParsedSource) -> Iterator[tuple[Node, _Around]]:
     while stack:
         node, around = stack.pop()
         yield node, around
-        inner = around
-        if node.type in _FUNCTIONS:
-            inner = _Around(source.name_of(node).encode("utf-8", "replace"), around.is_main)
-        elif node.type == "if_statement":
-            condition = node.child_by_field_name("condition")
-            if condition is not None and b"__main__" in source.cut(condition, 200):
-                inner = _Around(around.function, is_main=True)
+        inner = _inside(node, around, source)
         stack.extend((child, inner) for child in reversed(node.named_children))
 
 
-def _strings(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    """Yield forms in the text literals of any language."""
-    text = source.cut(node, LONGEST)
-    if _SANDBOX.first(text) is not None and b" " not in text.strip():
-        yield form_at(node, source, "looks for the sandbox", Doubt.RARE)
-    if _OURS.first(text) is not None and text[1:2] == b"/":
-        yield form_at(node, source, "looks for the test run", Doubt.UNMISTAKABLE)
+def _inside(node: Node, around: _Around, source: ParsedSource) -> _Around:
+    if node.type in _FUNCTIONS:
+        name = source.name_of(node).encode("utf-8", "replace")
+        is_lambda = node.type == "lambda_expression"
+        if not is_lambda and node.child_by_field_name("declarator") is not None:  # of C
+            name = function_name(source, node).encode("utf-8", "replace")
+        return _Around(name, around.excused, plain=around.function is None and (name == b"init" or is_lambda))
+    excused = around.excused
+    if node.type == "if_statement":
+        condition = node.child_by_field_name("condition")
+        excused = excused or (condition is not None and b"__main__" in source.cut(condition, _LONG))
+    elif node.type == "except_clause":
+        excused = excused or b"KeyboardInterrupt" in source.cut(node, 60)
+    plain = around.plain and node.type in _PLAIN
+    return around if (excused, plain) == (around.excused, around.plain) else replace(around, excused=excused, plain=plain)
 
 
-def _environment(node: Node, source: ParsedSource) -> Iterator[Evasion]:
-    """A question to the environment."""
-    text = source.cut(node, 400)
-    if _ENVIRONMENT.first(text) is None:
+def _exits(node: Node, around: _Around, file: _File, source: ParsedSource) -> Iterator[Evasion]:
+    pattern = forms.EXITS.get(file.language)
+    if pattern is None or (node.type == "identifier" and file.language != "ruby"):
         return
-    if _VARIABLE.first(text) is not None:
-        yield form_at(node, source, "asks whether tests are run", Doubt.RARE)
-    elif _OURS.first(text) is not None:
-        yield form_at(node, source, "asks whether this is a judged run", Doubt.UNMISTAKABLE)
-    elif _CI.first(text) is not None:
-        yield form_at(node, source, "asks whether this is continuous integration", Doubt.COMMON)
+    if not pattern.is_in(b"".join(source.cut(node, 60).split())) or around.function == b"main":
+        return
+    at_load = around.function is None or (around.plain and file.language == "go")
+    match file.language:
+        case "python":
+            free = around.excused or (file.script and at_load)
+            ends = file.forks or around.function == b"" or forms.ENDINGS.is_in(around.function or b"")
+            blocks = not free and (at_load or not ends)
+        case "c" | "cpp":
+            blocks = at_load or (file.early and not file.forks) or around.plain
+        case "java":
+            blocks = False
+        case _:
+            blocks = at_load and around.plain and not file.script
+    words = f"{forms.ENDS} when it is loaded" if at_load else forms.ENDS
+    yield Evasion(b"", line_of(node), words, blocks, in_tests=blocks and at_load)
 
 
-def _python_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    text = source.cut(node, 400)
-    if _NAMED.first(text) is not None and _LOADED.first(text) is not None:
-        yield form_at(node, source, "looks for a test runner", Doubt.RARE)
-    else:
-        yield from _environment(node, source)
-
-
-def _runner_question(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    return _environment(node, source)
-
-
-def _python_attribute(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    if source.cut(node, 60) in {b"os._exit", b"posix._exit"} and not around.is_main:
-        yield _ending(node, around, source)
-
-
-def _python_import(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    text = source.cut(node, 200)
-    if _INTERNAL.first(text) is not None:
-        yield form_at(node, source, "imports the inside of a test runner", Doubt.RARE)
-    elif text.startswith(b"from os import") and b"_exit" in text:
-        yield form_at(node, source, "imports what ends the process at once", Doubt.RARE)
-
-
-def _python_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    target = source.cut(node.named_children[0], 200) if node.named_child_count else b""
-    if _STATUS.first(target) is not None:
-        yield form_at(node, source, "sets the result of a test run", Doubt.UNMISTAKABLE)
-    elif _PATCHED.first(target) is not None:
-        yield form_at(node, source, "patches what tests rely on", Doubt.RARE)
-
-
-def _ending(node: Node, around: _Around, source: ParsedSource) -> Evasion:
-    where = "ends the process at once" if around.function is not None else "ends the process when it is imported"
-    return form_at(node, source, where, Doubt.RARE if around.function is not None else Doubt.UNMISTAKABLE)
-
-
-def _python_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    callee, text = source.callee_of(node), source.cut(node, 400)
-    if callee in {b"setattr", b"mock.patch", b"patch", b"mock.patch.object", b"patch.object", b"delattr"}:
-        target = text.partition(b"(")[2].lstrip(b"\"' ").partition(b",")[0].strip()
-        if _PATCHED.first(target + b".x") is not None:
-            yield form_at(node, source, "patches what tests rely on", Doubt.RARE)
-    elif callee == b"getattr" and (b'"_exit"' in text or b"'_exit'" in text):
-        yield _ending(node, around, source)
-    elif _OBJECTS.first(callee) is not None:
-        yield form_at(node, source, "looks through the objects of the whole process", Doubt.RARE)
-    elif _FRAMES.first(callee) is not None:
-        yield form_at(node, source, "looks who has called it", Doubt.COMMON)
-    elif _END.first(callee) is not None and not callee.endswith(b"._exit") and not around.is_main:
-        if callee not in {b"os.kill", b"os.killpg"} or b"getpid" in text or b"(0," in text:
-            yield _ending(node, around, source)
-    elif _STOP.first(callee) is not None and around.function is None and not around.is_main:
-        arguments = b"".join(text.partition(b"(")[2].split())
-        if arguments in {b")", b"0)", b"None)", b"False)"}:
-            yield form_at(node, source, "ends the process in success when it is imported", Doubt.RARE)
-    elif _NAMED.first(text) is not None and _LOADED.first(callee + text) is not None:
-        yield form_at(node, source, "looks for a test runner", Doubt.RARE)
-    else:
-        yield from _environment(node, source)
-
-
-_NODE_TEST = BytesPattern(rb"NODE_ENV[\"'`\]]*[!=]==?[\"'`]test[\"'`]|[\"'`]test[\"'`][!=]==?process\.env\.NODE_ENV")
-
-
-def _javascript_comparison(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    if _NODE_TEST.first(b"".join(source.cut(node, 200).split())) is not None:
-        yield form_at(node, source, "asks whether tests are run", Doubt.RARE)
-
-
-def _javascript_member(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    text = source.cut(node, 200)
-    if text == b"import.meta.vitest":
-        yield form_at(node, source, "asks whether tests are run", Doubt.RARE)
-    elif text.startswith((b"process.env", b"import.meta.env")):
-        yield from _environment(node, source)
-
-
-def _javascript_call(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    callee, text = source.callee_of(node), b"".join(source.cut(node, 400).split())
-    if callee in {b"process.exit", b"process.abort"} and around.function is None:
-        zero = text.endswith((b"exit()", b"(0)"))
-        words = "ends the process in success when it is loaded" if zero else "ends the process when it is loaded"
-        yield form_at(node, source, words, Doubt.RARE if zero else Doubt.COMMON)
-    elif callee.startswith(b"process.on") and b"exit" in text[:40].lower() and b"exitCode=0" in text:
-        yield form_at(node, source, "sets the exit code to success at the end", Doubt.UNMISTAKABLE)
-    elif callee == b"process.reallyExit":
-        yield form_at(node, source, "ends the process at once", Doubt.RARE)
-
-
-def _javascript_assignment(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    target = source.cut(node, 200).partition(b"=")[0].strip()
-    if _GLOBALS.first(target) is not None:
-        yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)
-    elif target == b"process.exitCode" and b"".join(source.cut(node, 200).split()).endswith(b"=0"):
-        yield form_at(node, source, "sets the exit code to success", Doubt.RARE)
-
-
-#: For the other languages: names in a call, a macro or an attribute.
-_OTHERS: dict[str, tuple[BytesPattern, BytesPattern]] = {
-    "go": (
-        BytesPattern(rb"^testing\.Testing\(|^flag\.Lookup\(\"test\.|^strings\.HasSuffix\(os\.Args\[0\], *\"[./]test"),
-        BytesPattern(rb"^(?:os\.Exit\((?:0\))|syscall\.(?:Exit|Kill)\()"),
-    ),
-    "rust": (
-        BytesPattern(rb"^cfg!\([^)]*\btest\b"),
-        BytesPattern(rb"^(?:std::)?process::(?:exit\(0\)|abort\()|^libc::_exit\("),
-    ),
-    "ruby": (
-        BytesPattern(rb"^defined\?\(?(?:RSpec|Minitest)|^Object\.const_defined\?\(:(?:RSpec|Minitest)"),
-        BytesPattern(rb"^(?:Process\.)?exit!(?:$|\(?\s*(?:0|true)\b|\(\s*\))"),
-    ),
-    "php": (BytesPattern(rb"^defined\(.PHPUNIT|^class_exists\(.*PHPUnit"), BytesPattern(rb"^posix_kill\(")),
-    "java": (
-        BytesPattern(rb"^Class\.forName\(\"org\.(?:junit|testng)"),
-        BytesPattern(rb"^(?:Runtime\.getRuntime\(\)\.halt|System\.exit)\(0?\)"),
-    ),
-}
-_CALLS = frozenset({"call_expression", "macro_invocation", "call", "function_call_expression", "method_invocation", "unary"})
-_TEXTS = frozenset({"string", "interpreted_string_literal", "string_literal", "encapsed_string", "raw_string_literal"})
-
-
-def _other_call(language: str) -> _Visit:
-    asks, ends = _OTHERS[language]
-
-    def visit(node: Node, around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-        text = source.cut(node, 300)
-        if asks.first(text) is not None:
-            yield form_at(node, source, "looks for a test runner", Doubt.RARE)
-        elif ends.first(text) is not None and around.function != b"main":
-            yield form_at(node, source, "ends the process in success", Doubt.RARE)
-        elif _BUILD.first(text) is not None:
-            yield form_at(node, source, "may be another one in the build that is tested", Doubt.COMMON)
-        elif node.end_byte - node.start_byte < len(text) + 1:
-            yield from _environment(node, source)
-
-    return visit
-
-
-#: What is another one where tests run than where people use it, and has many honest uses.
-_BUILD = BytesPattern(rb"^(?:cfg!\(debug_assertions|(?:std::)?env::current_exe\(\)$|os\.Executable\(|debug\.ReadBuildInfo\()")
-_RUST_BUILD = BytesPattern(rb"\bdebug_assertions\b")
-_RUST_ATTRIBUTE = BytesPattern(rb"\bcfg(?:_attr)?\b.*\bnot\(\s*test\s*\)")
-_EQUALS = BytesPattern(rb"^\{?(?:return)?true;?\}?$")
-#: Comparison functions by language: one that always accepts is no comparison.
-_COMPARING = {
-    "go": frozenset({"Equal"}),
-    "rust": frozenset({"eq"}),
-    "java": frozenset({"equals"}),
-    "ruby": frozenset({"==", "eql?", "==="}),
-}
-
-
-def _rust_attribute(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    text = b" ".join(source.cut(node, 200).split())
-    if _RUST_ATTRIBUTE.first(text) is not None:
-        yield form_at(node, source, "is another one where tests are run", Doubt.RARE)
-    elif _RUST_BUILD.first(text) is not None:
-        yield form_at(node, source, "may be another one in the build that is tested", Doubt.COMMON)
-
-
-def _rust_macro(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-    name = source.name_of(node)
-    if name in {"panic", "matches", "unreachable"} or name.removeprefix("debug_") in {"assert", "assert_eq", "assert_ne"}:
-        yield form_at(node, source, "replaces what tests rely on", Doubt.RARE)
-
-
-def _comparing(language: str) -> _Visit:
-    def visit(node: Node, _around: _Around, source: ParsedSource) -> Iterator[Evasion]:
-        body = node.child_by_field_name("body")
-        named = node.child_by_field_name("name")
-        text = b"".join(source.cut(body, 200).split()) if body is not None else b""
-        name = source.cut(named, 20).decode("utf-8", "replace") if named is not None else ""
-        if name in _COMPARING[language] and _EQUALS.first(text) is not None:
-            yield form_at(node, source, "is equal to everything", Doubt.RARE)
-
-    return visit
-
-
-_PYTHON: Mapping[str, _Visit] = {
-    "string": _strings,
-    "comparison_operator": _python_comparison,
-    "subscript": _runner_question,
-    "call": _python_call,
-    "attribute": _python_attribute,
-    **dict.fromkeys(("import_from_statement", "import_statement"), _python_import),
-    **dict.fromkeys(("assignment", "augmented_assignment"), _python_assignment),
-}
-_JAVASCRIPT: Mapping[str, _Visit] = {
-    **dict.fromkeys(("string", "template_string"), _strings),
-    "binary_expression": _javascript_comparison,
-    **dict.fromkeys(("member_expression", "subscript_expression"), _javascript_member),
-    "call_expression": _javascript_call,
-    "assignment_expression": _javascript_assignment,
-}
-
-
-def _other_visits(language: str) -> Mapping[str, _Visit]:
-    visits = {**dict.fromkeys(_TEXTS, _strings), **dict.fromkeys(_CALLS, _other_call(language))}
-    if language in _COMPARING:
-        visits |= dict.fromkeys(("function_item", "method_declaration", "method"), _comparing(language))
-    if language == "rust":
-        visits |= {"attribute_item": _rust_attribute, "inner_attribute_item": _rust_attribute, "macro_definition": _rust_macro}
-    return visits
-
-
-_C: Mapping[str, _Visit] = {"string_literal": _strings, "call_expression": _runner_question}
-#: By language and type of node.
-_VISITORS: Mapping[str, Mapping[str, _Visit]] = {
-    "python": _PYTHON,
-    **dict.fromkeys(("javascript", "typescript", "tsx"), _JAVASCRIPT),
-    **{language: _other_visits(language) for language in _OTHERS},
-    **dict.fromkeys(("c", "cpp"), _C),
-}
+def _comparisons(node: Node, source: ParsedSource) -> Iterator[Evasion]:
+    """A function that compares and does not look at its last parameter, or only at its type."""
+    name = source.name_of(node).encode("utf-8", "replace")
+    head, body = source.head(node), node.child_by_field_name("body")
+    if b"operator==" in head:
+        name = b"operator=="
+    if name not in forms.COMPARING or body is None or body.end_byte - body.start_byte > _LONG:
+        return
+    text = b" ".join(source.cut(body).split())
+    parameters = head.partition(name)[2].partition(b"(")[2].partition(b")")[0]
+    other = next(iter(_LAST_WORD.groups(parameters.rpartition(b",")[2].partition(b":")[0].strip())), b"_")
+    is_documentation = node.type == "function_definition" and text.startswith((b'"', b"'"))
+    if is_documentation or forms.UNCOMPARED.is_in(text):
+        return
+    if other not in _NAME.groups(text) or forms.BY_TYPE_ALONE.fullmatch(text):
+        yield Evasion(b"", line_of(node), forms.EQUAL)
