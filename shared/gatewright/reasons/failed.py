@@ -32,7 +32,7 @@ _RUNS = {
     "task_timeout": "raise --timeout, or split the work with --shards",
     "tests_not_run": "read reports/test_report.json in the bundle: an acceptance command did not start",
     "tests_weakened": "restore the removed, skipped or empty tests, or open the file by its name",
-    "test_run_evasion": "remove the code that detects, ends or patches a test run, or open the file by its name",
+    "test_run_evasion": "remove the code that ends or patches a test run, or open the file by its name",
     "tree_differs": "run it again: the repeated change has another tree than the judged one",
 }
 _MERGES = {
