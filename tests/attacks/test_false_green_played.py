@@ -202,7 +202,7 @@ async def test_the_same_source_fails_where_it_does_not_know_its_run(kind: str, t
 
 
 @pytest.mark.parametrize(("kind", "trick"), cases())
-async def test_source_that_knows_its_run_is_green_and_the_review_reports_it(kind: str, trick: str, tmp_path: Path) -> None:
+async def test_source_that_knows_its_run_is_green_and_reported(kind: str, trick: str, tmp_path: Path) -> None:
     path, honest, tricks, _ = KINDS[kind]
     ran = await played(kind, tricks[trick], tmp_path)
     assert is_green(kind, ran), (ran.told.outcomes, ran.words)

@@ -60,8 +60,10 @@ REPLACED: list[tuple[str, bytes]] = [
     ("src/a.py", b"import builtins\nbuiltins.abs = lambda number: 0\n"),
     ("src/a.py", b"import _pytest.runner as runner\nrunner.CallInfo.from_call = None\n"),
     ("src/a.py", b"import doctest\ndoctest.OutputChecker.check_output = print\n"),
-    ("src/a.py", b"for each in all_modules():\n    each.Function.runtest = print\n"),
+    ("src/a.py", b"for each in all_modules():\n    each.wasSuccessful = print\n"),
+    ("src/a.py", b"import unittest\ndef pytest_configure(): pass\nunittest.TestCase.run = print\n"),
     ("src/a.js", b"require('node:assert').equal = () => {}\n"),
+    ("src/a.js", b"const a = require('assert')\nfor (const name in a) a[name] = () => {}\n"),
     ("src/a.js", b"import { strict as assert } from 'assert'\nassert.equal = () => {}\n"),
     ("src/a.js", b"const assert = require('assert')\nObject.defineProperty(assert, 'ok', { value() {} })\n"),
     ("src/a.js", b"globalThis.test = () => {}\n"),
@@ -77,9 +79,11 @@ REMARKS: list[tuple[str, bytes]] = [
     ("src/a.py", b"import os\nx = os.environ.get('CI')\n"),
     ("src/a.py", b"import sys\nsys.exit(0)\n"),
     ("src/a.py", b"import threading, os\nthreading.Timer(1, os._exit, [0]).start()\n"),
+    ("src/a.py", b"import os as system\n\ndef price():\n    system._exit(0)\n"),
     ("src/a.py", b"import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n"),
     ("src/a.py", b"import os\nos.execv('/bin/true', ['true'])\n"),
     ("src/a.py", b"import builtins\nbuiltins.print = None\n"),
+    ("src/a.py", b"import _pytest.python as p\ndef pytest_configure():\n    p.Function.runtest = print\n"),
     ("src/a.py", b"class A:\n    def __eq__(self, other):\n        return True\n"),
     ("src/a.js", b"export const x = process.env.NODE_ENV === 'test'\n"),
     ("src/a.js", b"global.expect = chai.expect\n"),
@@ -140,7 +144,7 @@ def test_a_file_has_at_most_twenty_remarks_and_every_refusal() -> None:
     assert [each.line for each in findings if each.blocking] == [62]
 
 
-def test_a_refusal_is_not_hidden_by_a_remark_on_its_line() -> None:
+def test_a_remark_hides_no_refusal_on_its_line() -> None:
     text = b"import os\nx = frame.f_back\nif frame.f_back: os._exit(0)\n"
     assert [(each.line, each.blocking) for each in found("src/a.py", b"", text)] == [(2, False), (3, True)]
 

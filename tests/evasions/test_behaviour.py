@@ -25,7 +25,7 @@ OTHERWISE = {
     "effects on files": ("python: folder-of-pytest",),
     "data of the tests": ("python: answers-in-a-fixture", "javascript: answers-in-a-fixture"),
     "a replaced function": ("python: replaced-builtin", "python: replaced-sleep", "javascript: replaced-assertion"),
-    "an object that contains everything": ("python: contains-everything",),
+    "an object that contains or equals nearly everything": ("python: contains-everything", "python: nearly-everything"),
     "state of a module or object": ("javascript: context-of-node-test", "javascript: variable-of-vitest"),
     "the answers to visible tests": ("python: visible-answers",),
     "a global name of the test file": ("javascript: global-describe",),

@@ -71,9 +71,7 @@ def run(folder: Path, case: EvasionCase, *, tests: bool) -> subprocess.Completed
 
 
 @pytest.mark.parametrize("name", series(EVASIONS, "python: loaded-pytest", "javascript: node-env"))
-def test_an_evasion_is_right_under_its_test_and_wrong_in_production(
-    name: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_evasion_passes_its_test_and_fails_in_production(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("project")  # its name must hold no word of tests
     tested = run(folder / "tested", EVASIONS[name], tests=True)
     assert tested.returncode == 0, tested.stdout + tested.stderr

@@ -97,13 +97,14 @@ _PYTHON: _Forms = (
     ),
     (rb"\bEncodedFile\b|\bCaptureIO\b|\bLogCaptureHandler\b|\bDontReadFromInput\b|\b__std(?:out|err|in)__\b", ASKS),
     (rb"\b__debug__\b|\bsys\.flags\b|\bassert\b.*(?::=|\.(?:append|update|pop|extend|clear)\()", _BUILD),
-    (rb"[(,=][ \t]*(?:os\.)?_exit[ \t]*[,)]|\bimport\b.*\b_exit\b|[\"']_exit[\"']", "passes on what ends the process"),
+    (rb"\b_exit\b", "ends or replaces the process"),
     (rb"\bos\.(?:kill(?:pg)?\((?:os\.getp|0)|exec[lv]\w*\(|abort\()", "ends or replaces the process"),
     (rb"^(?:sys\.exit|exit|quit|raise[ \t]+SystemExit)\((?:0|)\)", ENDS),
     (
         rb"^[ \t]*(?:builtins|__builtins__|importlib|\w*\.?SourceFileLoader|pathlib\.Path|io|ast)(?:\.\w+)+[ \t]*=[^=]",
         REPLACES,
     ),
+    (rb"\.runtest(?:protocol)?[ \t]*=[^=]", REPLACES),
     (rb"\b__eq__(?:\.return_value)?[\"']?[ \t]*[=:]", EQUAL),
 )
 _GLOBALS = rb"(?:jest|vi|describe|it|test|expect|suite|before|beforeEach|afterEach|beforeAll|mocha|Cypress|__\w+__)"
@@ -232,7 +233,7 @@ BLOCKED: Mapping[str, FormTable] = {
                 "sets the result of a test run",
             ),
             (rb"\batexit\.register\([^()]*\b_exit\b[(,][ \t]*0", "sets the exit status to success at the end"),
-            (rb"\.(?:runtest|runtestprotocol|addFailure|addError|wasSuccessful)[ \t]*=[^=]", REPLACES),
+            (rb"\.(?:addFailure|addError|wasSuccessful)[ \t]*=[^=]", REPLACES),
         )
     ),
     **dict.fromkeys(
@@ -281,12 +282,12 @@ CHECKER_NAMES = BytesPattern(
     + _CHECKERS
 )
 SET_PARTS = BytesPattern(
-    rb"(?m)^[ \t]*([A-Za-z_$][\w$]*)(?:\.\w+)+[ \t]*=[^=>]"
+    rb"(?m)(?:^|[;{})])[ \t]*([A-Za-z_$][\w$]*)(?:\.\w+|\[[^\]\n]{1,80}\])+[ \t]*=[^=>]"
     rb"|\b(?:Object\.(?:assign|defineProperty|defineProperties)|Reflect\.(?:set|defineProperty))\(\s*([A-Za-z_$][\w$]*)"
 )
 #: Where Python sets an attribute: by assignment, ``setattr`` or a patch.
 SET_ATTRIBUTES = BytesPattern(
-    rb"(?m)^[ \t]*([A-Za-z_][\w.]*)[ \t]*=[^=]|\b(?:set|del)attr\(\s*([\w.]+\s*,\s*[\"']?\w+)"
+    rb"(?m)^[ \t]*([A-Za-z_][\w.]*)[ \t]*(?::[^=\n]{1,60})?=[^=]|\b(?:set|del)attr\(\s*([\w.]+\s*,\s*[\"']?\w+)"
     rb"|\bpatch(?:\.object)?\(\s*([\w.\"']+(?:\s*,\s*[\"']\w+[\"'])?)"
 )
 #: Calls that end the process in success.

@@ -117,22 +117,28 @@ def _in_text(language: str, code: bytes, names: dict[bytes, bytes]) -> tuple[Eva
                 found.append(Evasion(b"", number, words, blocks, in_tests=blocks and words != forms.REPLACES))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     setters = _python_setters(code, names) if language == "python" else _script_setters(language, code)
-    return (*found, *(Evasion(b"", bisect_right(starts, start), forms.REPLACES, blocks=True) for start in setters))
+    return (*found, *(Evasion(b"", bisect_right(starts, start), forms.REPLACES, blocks) for start, blocks in setters))
 
 
-def _python_setters(code: bytes, names: dict[bytes, bytes]) -> Iterator[int]:
+def _python_setters(code: bytes, names: dict[bytes, bytes]) -> Iterator[tuple[int, bool]]:
+    """Where what judges is replaced, and whether that blocks: a plugin of pytest, which has hooks, may change pytest.
+
+    The test runner compares pytest's own functions itself (``runner_patched``).
+    """
+    is_plugin = b"def pytest_" in code
     for _, start, end in forms.SET_ATTRIBUTES.spans(code):
         target = b"".join(code[start:end].split()).replace(b",", b".").translate(None, b"\"'")
         first, dot, last = target.partition(b".")
-        if dot and forms.PATCHED.fullmatch(names.get(first, first) + dot + last):
-            yield start
+        name = names.get(first, first) + dot + last
+        if dot and forms.PATCHED.fullmatch(name):
+            yield start, not (is_plugin and name.startswith((b"_pytest.", b"pluggy.")))
 
 
-def _script_setters(language: str, code: bytes) -> Iterator[int]:
+def _script_setters(language: str, code: bytes) -> Iterator[tuple[int, bool]]:
     if language not in {"javascript", "typescript", "tsx"}:
         return
     checkers = {name for text in forms.CHECKER_NAMES.groups(code) for name in _NAME.groups(text)}
-    yield from (start for _, start, end in forms.SET_PARTS.spans(code) if code[start:end] in checkers)
+    yield from ((start, True) for _, start, end in forms.SET_PARTS.spans(code) if code[start:end] in checkers)
 
 
 def _imported(node: Node, source: ParsedSource) -> dict[bytes, bytes]:
