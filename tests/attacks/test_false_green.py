@@ -12,7 +12,7 @@ import pytest
 
 from gatewright.contracts import GateReport
 from gatewright.contracts.reports import TestProof
-from gatewright.contracts.vocabulary import PolicyPack
+from gatewright.contracts.vocabulary import PolicyPack, TestPurpose
 from gatewright.services.testrunner.comparison import facts, lost_tests
 from gatewright.view.retry import retry_options
 from tests.attacks.real_gate import open_gate
@@ -51,7 +51,12 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
 
 
 async def verdict(
-    suite: Suite, folder: Path, changes: Mapping[str, bytes | None], *commands: str, pack: PolicyPack = "low"
+    suite: Suite,
+    folder: Path,
+    changes: Mapping[str, bytes | None],
+    *commands: str,
+    pack: PolicyPack = "low",
+    purpose: TestPurpose = "change",
 ) -> GateReport:
     """What the tests gate says of the run; the commands themselves must have succeeded, or nothing was hidden."""
     suite.fixture.artifacts.stored.clear()
@@ -62,7 +67,7 @@ async def verdict(
     tests, prefix = suite.contract.acceptance_tests, suite.contract.environment
     suite.fixture.repository.git("checkout", "--quiet", "--force", "--detach", suite.fixture.baseline)
     async with open_gate(
-        suite.fixture.repository, folder, acceptance_tests=tests, environment=prefix, policy_pack=pack
+        suite.fixture.repository, folder, acceptance_tests=tests, environment=prefix, policy_pack=pack, tests=purpose
     ) as gate:
         for data in suite.fixture.artifacts.stored.values():
             await gate.bus.put_artifact(data)
@@ -329,7 +334,35 @@ async def test_a_command_that_tests_nothing_is_refused_or_marked_unproven(suite:
 
 async def test_an_honest_change_passes_under_medium(suite: Suite, tmp_path: Path) -> None:
     report = await verdict(suite, tmp_path, {"tests/test_new.py": LATER.replace(b"later", b"new")}, pack="medium")
-    assert (report.verdict, report.summary) == ("PASS", "passed; suite: the baseline's tests on this change: 4 passed")
+    words = "red first: not applicable: the change has tests alone; suite: the baseline's tests on this change: 4 passed"
+    assert (report.verdict, report.summary) == ("PASS", f"passed; suite: {words}")
+
+
+VACUOUS = {
+    "pricing.py": SOURCE + b"\n\ndef cost():\n    return 1\n",
+    "tests/test_new.py": b"def test_vacuous():\n    assert 1\n",
+}
+PASSES = (
+    "suite: red first: 0 of 1 new or changed tests fail without the change; passes without it: tests/test_new.py::test_vacuous"
+)
+
+
+@pytest.mark.long
+async def test_a_vacuous_test_beside_its_change_is_refused_under_high(suite: Suite, tmp_path: Path) -> None:
+    report = await verdict(suite, tmp_path, VACUOUS, pack="high")
+    assert [(each.code, each.path) for each in report.violations] == [("passes_without_change", "tests/test_new.py")]
+
+
+async def test_a_characterisation_test_is_recorded_under_high(suite: Suite, tmp_path: Path) -> None:
+    report = await verdict(suite, tmp_path, VACUOUS, pack="high", purpose="characterisation")
+    assert (report.verdict, report.violations) == ("PASS", ())
+    assert f"{PASSES}; the order asks for characterisation tests" in report.summary
+
+
+async def test_a_vacuous_test_is_recorded_under_medium(suite: Suite, tmp_path: Path) -> None:
+    report = await verdict(suite, tmp_path, VACUOUS, pack="medium")
+    assert report.verdict == "PASS"
+    assert PASSES in report.summary
 
 
 async def test_no_option_is_offered_for_a_source_that_skips_its_tests(suite: Suite, tmp_path: Path) -> None:

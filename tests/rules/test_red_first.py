@@ -81,7 +81,7 @@ def test_a_summary_shows_the_tests_that_fail_and_pass() -> None:
             "1 of 2 new or changed tests fail without the change; 1 without a result (stopped at the limit of time)",
             True,
         ),
-        (RedFirst(not_applicable="the change has tests alone"), "the change has tests alone", False),
+        (RedFirst(not_applicable="the change has tests alone"), "not applicable: the change has tests alone", False),
         (RedFirst(unproven="no framework"), "unproven: no framework", True),
     ],
 )

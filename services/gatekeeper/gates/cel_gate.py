@@ -143,6 +143,7 @@ def contract_document(contract: TaskContract, policies: Policies, executor: Exec
         },
         "max_retries": contract.timeout_retry.max_retries,
         "strict_acceptance": contract.runtime_options is not None and contract.runtime_options.strict_acceptance,
+        "tests": contract.tests,
         "audit_only": contract.audit_only,
         "requirement_ids": list(contract.requirement_ids),
         "forbidden_actions": list(contract.forbidden_actions),

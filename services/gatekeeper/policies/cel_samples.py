@@ -25,6 +25,7 @@ CONTRACT: Mapping[str, Any] = {
     "scope": {"allow_dependency_change": False, "allow_protected_paths": [], "allow": [], "destructive": []},
     "max_retries": 0,
     "strict_acceptance": False,
+    "tests": "change",
     "audit_only": False,
     "requirement_ids": ["SHOP-CART-014"],
     "forbidden_actions": ["sudo"],

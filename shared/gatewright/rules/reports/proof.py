@@ -134,7 +134,7 @@ def broken_by_red_first(ordered: Sequence[Ordered], contract: TaskContract, with
 def red_first_in_words(red: RedFirst, contract: TaskContract | None = None) -> str:
     """Return in one line for people whether the new tests fail without the change, and the contract's exemption."""
     if red.not_applicable or red.unproven:
-        return f"red first: {red.not_applicable or f'unproven: {red.unproven}'}"
+        return f"red first: {'not applicable' if red.not_applicable else 'unproven'}: {red.not_applicable or red.unproven}"
     parts = [f"{red.failed_count} of {red.tests} new or changed tests fail without the change"]
     parts += [f"{'passes' if red.passed_count == 1 else 'pass'} without it: {_quote_tests(red.passed)}"] if red.passed else []
     stopped = f" (stopped at the limit of {red.stopped})" if red.stopped else ""
