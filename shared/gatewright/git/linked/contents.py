@@ -14,7 +14,7 @@ from gatewright.git.attributes.stored_form import LFS_LARGEST, LfsPointer, read_
 from gatewright.git.changes import TreeChange, TreeEntry, TreeListing
 from gatewright.git.host.local_repository import local_setting
 from gatewright.git.linked.lfs import MISSING, StoredObject, excluded_paths, find_store
-from gatewright.git.linked.submodules import UNSAFE, open_submodules
+from gatewright.git.linked.submodules import open_submodules
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
 from gatewright.git.paths import display
@@ -84,11 +84,9 @@ async def linked_files(mirror: Mirror, tree: str) -> tuple[LinkedFile, ...]:
         if len(found) > MOST_FILES or size > MOST_BYTES:
             words = f"submodules and Git LFS have {len(found)} files of {size} bytes, more than {MOST_FILES} or {MOST_BYTES}"
             raise DeniedError(f"{words}: set update = none in .gitmodules, or lfs.fetchexclude", code=TOO_LARGE)
-        opened = await open_submodules(part.mirror, listing)
+        most = 0 if part.depth == MOST_DEPTH else MOST_SUBMODULES - submodules
+        opened = await open_submodules(part.mirror, listing, most)
         submodules += len(opened)
-        if opened and (part.depth == MOST_DEPTH or submodules > MOST_SUBMODULES):
-            words = f"more than {MOST_SUBMODULES} submodules, or {MOST_DEPTH} below one another, are not shown"
-            raise DeniedError(f"{words}; set update = none for some in .gitmodules", code=UNSAFE)
         commits = {entry.path: entry.object_id for entry in listing.entries if entry.path in opened}
         pending += [_Part(part.prefix + path + b"/", opened[path], commits[path], part.depth + 1) for path in opened]
     return tuple(sorted(found, key=lambda each: each.path))

@@ -65,8 +65,8 @@ def parse_modules(settings: Iterable[tuple[str, str]]) -> dict[bytes, Submodule]
     return found
 
 
-async def open_submodules(mirror: Mirror, listing: TreeListing) -> Mapping[bytes, Mirror]:
-    """Return the mirror of each submodule of a tree by path, holding the commit that the tree names.
+async def open_submodules(mirror: Mirror, listing: TreeListing, most: int) -> Mapping[bytes, Mirror]:
+    """Return the mirror of each submodule of a tree by path, holding the commit that the tree names; at most ``most``.
 
     Without an entry in ``.gitmodules``, or with ``update = none``, a submodule is left out, as by ``git submodule update``.
 
@@ -84,8 +84,10 @@ async def open_submodules(mirror: Mirror, listing: TreeListing) -> Mapping[bytes
         declared = parse_modules(await mirror.settings(modules.object_id))
     except GitError as error:
         raise DeniedError(f".gitmodules is not safe: git cannot read it: {error.message}", code=UNSAFE) from error
-    wanted = [(declared[link.path], link.object_id) for link in links if link.path in declared]
-    opened = {module.path: await _open(mirror, module, commit) for module, commit in wanted if not module.skipped}
+    wanted = [(module, link.object_id) for link in links if (module := declared.get(link.path)) and not module.skipped]
+    if len(wanted) > most:
+        raise DeniedError("too many submodules, or too deep: set update = none for some in .gitmodules", code=UNSAFE)
+    opened = {module.path: await _open(mirror, module, commit) for module, commit in wanted}
     return {path: each for path, each in opened.items() if each is not None}
 
 
