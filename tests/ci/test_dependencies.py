@@ -22,6 +22,7 @@ PROCESSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "shared/gatewright/app/forge": (("cli", "console"),),
     "shared/gatewright/app/top": (("cli", "top"),),
     "shared/gatewright/app": (("cli",),),
+    "shared/gatewright/ecosystems/node/recorded_sources.py": (("testrunner",),),
     "shared/gatewright/ecosystems/test_syntax": (("reviewer",), ("testrunner",)),
     "shared/gatewright/evidence/store/s3.py": (("stores",),),
     "shared/gatewright/git/library_git.py": (("cli",),),

@@ -11,7 +11,6 @@ from random import Random
 
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, may_start_node, runner_of
 from gatewright.ecosystems.node.places import SuiteFile, new_place, runs_only_some
-from gatewright.ecosystems.node.recorded_sources import record_calls
 from gatewright.ecosystems.planting import sentence, sum_of
 from gatewright.ecosystems.port import Instruments, PlainOrder, PlainRun, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import below
@@ -41,6 +40,9 @@ class NodeReplays:
 
     def record_calls(self, path: str, content: bytes, additions: str) -> bytes | None:
         """See ``Replays.record_calls``."""
+        # Only the test runner has the grammars.
+        from gatewright.ecosystems.node.recorded_sources import record_calls
+
         return record_calls(path, content, f"{additions}/recording.cjs")
 
     def plant_calls(self, sentinel: Sentinel, additions: str) -> dict[str, bytes]:
