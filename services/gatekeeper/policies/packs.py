@@ -46,7 +46,7 @@ class PackRules(PolicyModel):
     strict_acceptance: bool
     testing: Testing
     untested_change: Untested
-    behaviour: Behaviour
+    behaviour: Behaviour = "recorded"
     passes_without_change: Untested = "recorded"
     mutation: MutationRules | None = None
     judging: Judging = "together"

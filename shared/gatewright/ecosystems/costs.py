@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 #: Holds for all of them.
-REMAINS: Final = "code that distinguishes a test run from real use, of which review refuses the known forms"
+REMAINS: Final = "code that distinguishes a test run from real use, where its calls cannot be compared"
 WHERE_TESTS_CHANGE: Final = "a change of tests, or of what runs them, costs the suite and its new tests once more"
 _SUITE: Final = "the suite once more where the baseline was not tested before"
 _BUILD: Final = "one build more; another where the baseline was not tested before"
@@ -23,12 +23,14 @@ class ProofCost:
     remains: str = ""
 
 
-_PYTHON: Final = ProofCost("one collection; another where the baseline was not tested before")
+#: Of frameworks whose calls are repeated.
+_CALLS: Final = "a change of sources costs the suite once more, to record their calls"
+_PYTHON: Final = ProofCost(f"one collection; another where the baseline was not tested before; {_CALLS}")
 _LOADED: Final = ProofCost(
-    f"one run in which every test file is loaded; {_SUITE}", "which copy of the project its own tests import is not always seen"
+    f"one run in which every test file is loaded; {_SUITE}; {_CALLS}", "which copy of the project its own tests import is not always seen"
 )
 _DRAWN: Final = ProofCost(
-    f"one run in which test files are loaded, ten where there are more than twenty; {_SUITE}", _LOADED.remains
+    f"one run in which test files are loaded, ten where there are more than twenty; {_SUITE}; {_CALLS}", _LOADED.remains
 )
 _BY_EXIT_CODE: Final = ProofCost(_BUILD, "only the exit code of a test program shows its result")
 _CARGO: Final = ProofCost(_BUILD, "documentation tests are run and not counted; tests inside of sources are the change's own")

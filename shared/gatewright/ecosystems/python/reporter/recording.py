@@ -25,8 +25,8 @@ from . import channel, replaying
 
 _CALL, _RETURN, _RAISE = "__gatewright_called__", "__gatewright_returned__", "__gatewright_raised__"
 _KEPT = "__gatewright_call__"
-#: Calls of one function, and of all, that are recorded in one process; and bytes of pickled arguments.
-_MOST_OF_ONE, _MOST, _LONGEST = 8, 3000, 1900
+#: Calls of one function that are looked at and recorded in one process, and of all; and bytes of pickled arguments.
+_LOOKED_AT, _MOST_OF_ONE, _MOST, _LONGEST = 200, 8, 3000, 1900
 #: Bytes of a record beside its token.
 _FITS = 3900
 _LEFT_OUT = {"__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__del__", "__new__", "__hash__", "__reduce__"}
@@ -119,7 +119,7 @@ class Recorder:
         function = self._functions[number]
         function.calls += 1
         full = function.recorded >= _MOST_OF_ONE or len(self._calls) >= _MOST
-        if full or getattr(self._busy, "now", False):
+        if full or function.calls > _LOOKED_AT or getattr(self._busy, "now", False):
             return None
         self._busy.now = True
         try:
