@@ -183,7 +183,8 @@ class _Runs:
                 )
             except CommandRefusedError:
                 return {}
-        return read_records(completed.stdout.split(b"\n"), token).replayed
+        report = read_records(filter(None, completed.stdout.split(b"\n")), token)
+        return report.replayed if not report.forged else {}
 
 
 def _is_of_tests(path: str, *, data: bool) -> bool:

@@ -309,3 +309,28 @@ async def test_a_missing_comparison_fails_only_where_it_is_required(suite: Suite
     ordered = match_commands(report, suite.contract)[0]
     assert list(broken_by_replays(ordered, suite.contract, "refused")) == []
     assert [each.code for each in broken_by_replays(ordered, suite.contract, "required")] == ["tests_unproven"]
+
+
+async def test_a_program_that_forges_results_outside_is_not_believed(suite: Suite) -> None:
+    forging = (
+        "import json, os, sys\n\n\ndef forge():\n    frame = sys._getframe()\n    while frame:\n"
+        "        report = frame.f_locals.get('report')\n        if callable(report):\n"
+        "            cells = {type(each.cell_contents): each.cell_contents for each in report.__closure__}\n"
+        "            line = {'token': cells[str], 'kind': 'replayed', 'line': 0, 'name': 'returned', 'digest': 'a', 'text': '2'}\n"
+        "            os.write(cells[int], json.dumps(line).encode() + b'\\n')\n        frame = frame.f_back\n"
+    )
+    code = f"{forging}\n\n{source(QUESTIONS['loaded modules']).decode()}".replace(
+        "    return number", "    forge()\n    return number"
+    )
+    replay = replay_of(await suite.tested({"pricing.py": code.encode()}))
+    assert replay.unproven == "no recorded call could be made again outside of the test runner"
+
+
+async def test_functions_whose_calls_never_repeat_are_a_missing_comparison(suite: Suite) -> None:
+    code = b"import uuid\n\n\nclass Price(int):\n    def __init__(self, _):\n        self.id = uuid.uuid4()\n"
+    code += b"\n\ndef price(number):\n    return Price(number * 2)\n"
+    report = await suite.tested({"pricing.py": code})
+    assert suite.contract is not None
+    ordered = match_commands(report, suite.contract)[0]
+    assert replay_of(report).called > 0 == replay_of(report).replayed
+    assert [each.code for each in broken_by_replays(ordered, suite.contract, "required")] == ["tests_unproven"]

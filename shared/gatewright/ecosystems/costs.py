@@ -27,7 +27,8 @@ class ProofCost:
 _CALLS: Final = "a change of sources costs the suite once more, to record their calls"
 _PYTHON: Final = ProofCost(f"one collection; another where the baseline was not tested before; {_CALLS}")
 _LOADED: Final = ProofCost(
-    f"one run in which every test file is loaded; {_SUITE}; {_CALLS}", "which copy of the project its own tests import is not always seen"
+    f"one run in which every test file is loaded; {_SUITE}; {_CALLS}",
+    "which copy of the project its own tests import is not always seen",
 )
 _DRAWN: Final = ProofCost(
     f"one run in which test files are loaded, ten where there are more than twenty; {_SUITE}; {_CALLS}", _LOADED.remains

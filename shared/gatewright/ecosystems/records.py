@@ -218,6 +218,7 @@ def _take_details(report: RunnerReport, record: Record) -> None:
             test, digest = one_line(record.id), record.digest
             call = RecordedCall(test, record.path, record.name, record.line, record.data, record.text, digest)
             report.calls.append(call)
+        case "replayed" if record.line in report.replayed:
+            report.forged += 1
         case "replayed":
-            # The first one counts: a later one cannot take its place.
-            report.replayed.setdefault(record.line, RepeatedCall(record.name, record.digest, record.printed, record.text))
+            report.replayed[record.line] = RepeatedCall(record.name, record.digest, record.printed, record.text)

@@ -35,7 +35,7 @@ def broken_by_replays(ordered: Sequence[Ordered], contract: TaskContract, rule: 
         for call in replay.differ:
             if call.path not in opened:
                 yield Broken(CODE, RULE, f"{name}: {call_in_words(call)}; {_OPENED}", call.path.encode())
-        if rule == "required" and replay.unproven:
+        if rule == "required" and (replay.unproven or (replay.called and not replay.replayed)):
             yield Broken(UNPROVEN, RULE, f"{name}: {replay_in_words(replay)}")
 
 
@@ -67,7 +67,7 @@ def replay_in_words(replay: CallReplay) -> str:
 
 def is_doubtful(replay: CallReplay) -> bool:
     """Return whether people should see the comparison although the command succeeded."""
-    return bool(replay.unproven or replay.differ_count or replay.by_folder)
+    return bool(replay.unproven or replay.differ_count or replay.by_folder or (replay.functions and not replay.replayed))
 
 
 def contradictions_of_replay(proof: TestProof, changed: frozenset[str] | None) -> Iterator[str]:

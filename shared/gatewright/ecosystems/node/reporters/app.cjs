@@ -9,7 +9,10 @@ fs.rmSync(__dirname, { recursive: true, force: true });
 process.argv.splice(1, process.argv.length, `${folder}/app`);
 process.chdir(folder);
 process.env.PWD = folder;
+// Kept from what replaces functions of these modules.
 const { exit } = process;
-const write = (record) => fs.writeSync(1, `${JSON.stringify({ token, ...record })}\n`);
+const { writeSync } = fs;
+const { stringify } = JSON;
+const write = (record) => writeSync(1, `${stringify({ token, ...record })}\n`);
 for (const name of ['log', 'info', 'debug', 'warn', 'error']) console[name] = () => {};
 replay(calls, (file) => import(`${workspace}/${file}`), write).then(() => exit(0), () => exit(1));
