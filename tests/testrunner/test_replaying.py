@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gatewright.contracts import TestReport
 from gatewright.contracts.reports import CallReplay
@@ -316,7 +317,7 @@ async def test_a_program_that_forges_results_outside_is_not_believed(suite: Suit
         "import json, os, sys\n\n\ndef forge():\n    frame = sys._getframe()\n    while frame:\n"
         "        report = frame.f_locals.get('report')\n        if callable(report):\n"
         "            cells = {type(each.cell_contents): each.cell_contents for each in report.__closure__}\n"
-        "            line = {'token': cells[str], 'kind': 'replayed', 'line': 0, 'name': 'returned', 'digest': 'a', 'text': '2'}\n"
+        "            line = {'token': cells[str], 'kind': 'replayed', 'line': 0, 'name': 'returned', 'digest': 'a'}\n"
         "            os.write(cells[int], json.dumps(line).encode() + b'\\n')\n        frame = frame.f_back\n"
     )
     code = f"{forging}\n\n{source(QUESTIONS['loaded modules']).decode()}".replace(
@@ -334,3 +335,11 @@ async def test_functions_whose_calls_never_repeat_are_a_missing_comparison(suite
     ordered = match_commands(report, suite.contract)[0]
     assert replay_of(report).called > 0 == replay_of(report).replayed
     assert [each.code for each in broken_by_replays(ordered, suite.contract, "required")] == ["tests_unproven"]
+
+
+async def test_a_refusal_of_a_hidden_command_shows_no_call(suite: Suite) -> None:
+    report = await suite.tested({"pricing.py": source(QUESTIONS["loaded modules"])})
+    assert suite.contract is not None
+    ordered = [one._replace(test=replace(one.test, hidden=True)) for one in match_commands(report, suite.contract)[0]]
+    (broken,) = broken_by_replays(ordered, suite.contract, "refused")
+    assert broken.detail.startswith("suite: pricing.price differs outside of the test runner; it passes only if")

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import CallReplay, DifferingCall, TestProof
+from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.rules.broken import Broken
 from gatewright.rules.reports.tests import Ordered, passed
 
@@ -31,19 +32,22 @@ def broken_by_replays(ordered: Sequence[Ordered], contract: TaskContract, rule: 
     With ``required``, also a command whose calls could not be compared.
     """
     opened = contract.scope.allow_protected_paths if contract.scope is not None else ()
-    for name, replay in _replays(ordered) if rule != "recorded" else ():
+    for test, replay in _replays(ordered) if rule != "recorded" else ():
+        name = test.name
         for call in replay.differ:
             if call.path not in opened:
-                yield Broken(CODE, RULE, f"{name}: {call_in_words(call)}; {_OPENED}", call.path.encode())
+                # Makers may read this, and must not learn what a hidden command calls.
+                words = f"{call.function} differs outside of the test runner" if test.hidden else call_in_words(call)
+                yield Broken(CODE, RULE, f"{name}: {words}; {_OPENED}", call.path.encode())
         if rule == "required" and (replay.unproven or (replay.called and not replay.replayed)):
             yield Broken(UNPROVEN, RULE, f"{name}: {replay_in_words(replay)}")
 
 
-def _replays(ordered: Sequence[Ordered]) -> Iterator[tuple[str, CallReplay]]:
+def _replays(ordered: Sequence[Ordered]) -> Iterator[tuple[AcceptanceTest, CallReplay]]:
     for one in ordered:
         proof = one.final.proof
         if one.test.must_pass and passed(one.final) and proof is not None and proof.replay is not None:
-            yield one.test.name, proof.replay
+            yield one.test, proof.replay
 
 
 def call_in_words(call: DifferingCall) -> str:
