@@ -18,7 +18,7 @@ _Texts = dict[str, frozenset[bytes]]
 
 
 class ComparedTests(msgspec.Struct, array_like=True):
-    """Keys (``key_of_test``) of the tests of one file: with the same text, with another, and from elsewhere with the same text."""
+    """Keys of the tests of one file: with the same text, with another text, and from elsewhere with the same text."""
 
     kept: set[str] = msgspec.field(default_factory=set)
     changed: set[str] = msgspec.field(default_factory=set)
