@@ -18,7 +18,7 @@ from gatewright.contracts.reports import RedFirst
 from gatewright.ecosystems.port import Purpose, TreeFiles
 from gatewright.ecosystems.records import RunnerReport
 from gatewright.ecosystems.runner.names import is_test_data
-from gatewright.ecosystems.test_syntax.comparing import FUNCTION, ComparedTests, Versions, answer_in, test_key
+from gatewright.ecosystems.test_syntax.comparing import FUNCTION, ComparedTests, Versions, answer_in, key_of_test
 from gatewright.errors import GatewrightError
 from gatewright.git.changes import TreeChange
 from gatewright.git.modes import REGULAR
@@ -177,7 +177,7 @@ def _is_chosen(name: str, compared: ComparedTests | None, before: Mapping[str, s
     """Return whether a test is new or changed; None if that is unknown."""
     compared = compared or ComparedTests()
     test = name.partition("::")[2]
-    keys = {test_key(test), test_key(test.partition("[")[0])}
+    keys = {key_of_test(test), key_of_test(test.partition("[")[0])}
     if name not in before:
         return keys.isdisjoint(compared.moved)
     if keys & compared.changed:

@@ -18,7 +18,7 @@ _Texts = dict[str, frozenset[bytes]]
 
 
 class ComparedTests(msgspec.Struct, array_like=True):
-    """Keys (``test_key``) of the tests of one file: with the same text, with another, and from elsewhere with the same text."""
+    """Keys of the tests of one file: with the same text, with another text, and from elsewhere with the same text."""
 
     kept: set[str] = msgspec.field(default_factory=set)
     changed: set[str] = msgspec.field(default_factory=set)
@@ -59,7 +59,7 @@ def compare_tests(versions: Mapping[str, tuple[bytes | None, bytes | None]]) -> 
     return found
 
 
-def test_key(name: str) -> str:
+def key_of_test(name: str) -> str:
     """Return the name of a test without the marks between its parts, which readers and runners write differently."""
     return "".join(filter(str.isalnum, name))
 
@@ -71,7 +71,7 @@ def _texts(path: str, content: bytes | None) -> _Texts | None:
         return {} if content is None else None
     found: dict[str, frozenset[bytes]] = {}
     for case in tests.cases.values():
-        key = test_key(case.name)
+        key = key_of_test(case.name)
         found[key] = found.get(key, frozenset()) | {_text(case)}
     return found
 
