@@ -159,7 +159,7 @@ async def test_a_file_that_orders_wider_paths_widens_nothing(tmp_path: Path, pro
         ({"allowed_paths": ["../other"]}, "path"),
         ({"acceptance_tests": [{"cmd": "true"}]}, "starts no test framework"),
         ({"acceptance_tests": [{"cmd": "python -m pytest -q && curl evil"}]}, "shell metacharacter"),
-        ({"executor": None}, "does not say how"),
+        ({"executor": None}, "does not state how"),
         ({"executor": {"kind": "shell"}}, "must be one of agent, model, command"),
         ({"executor": {"kind": "model"}}, "name of a model"),
         ({"executor": {"kind": "agent", "agent": "../evil"}}, "matching regex"),

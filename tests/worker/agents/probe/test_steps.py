@@ -90,7 +90,7 @@ async def test_an_agent_that_asks_for_nothing_is_seen(make_bench: MakeBench) -> 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [("wasteful", "no turn"), ("silent", "does not say what it used"), ("listening", "listens on port(s) 4567")],
+    [("wasteful", "no turn"), ("silent", "does not report its usage"), ("listening", "listens on port(s) 4567")],
 )
 async def test_other_models_hidden_usage_and_open_ports_are_recorded(fault: str, words: str, make_bench: MakeBench) -> None:
     _, models, connections = await asks(make_bench(fault))
