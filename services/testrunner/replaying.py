@@ -3,8 +3,8 @@
 1. The command runs on the candidate with a recorder, beside the command itself.
 2. A program outside of the runner makes the recorded calls again. It has no file of the tests, no variable of a runner, no
    folder of ours, and another working directory.
-3. If a result is not the recorded one, all calls are made twice where one test would run, and outside in the usual directory
-   and with the data of the tests.
+3. If a result is not the recorded one, all calls are made twice where one test would run, and outside once more: in the usual
+   directory, with the data of the tests and the variables that they set.
 
 A call counts if its result in the runner is the recorded one, each time. It differs if both results outside are the same and
 another one.
@@ -19,7 +19,7 @@ import random
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
@@ -49,8 +49,11 @@ _ELSEWHERE: Final = "/tmp"  # noqa: S108 - the sandbox's own
 _ENDED: Final = frozenset({"returned", "raised"})
 _EQUAL: Final = "equal to anything"
 _COMPARED: Final = frozenset({"compared", "differs"})
-#: What a call raises where a file is missing.
-_MISSING: Final = ("FileNotFoundError(", "ModuleNotFoundError(", "NotADirectoryError(")
+#: Variables by which runners are known, and those of places.
+_OF_RUNNERS: Final = (
+    *("PYTEST", "NODE_TEST", "NODE_OPTIONS", "NODE_ENV", "JEST", "VITEST", "MOCHA", "npm_", "TOX", "COV", "GATEWRIGHT"),
+    *("PATH", "PYTHONPATH", "PWD", "OLDPWD", "HOME", "MYPYPATH", "INIT_CWD"),
+)
 
 Results = Mapping[int, RepeatedCall]
 _Function = tuple[str, str, int]
@@ -66,6 +69,8 @@ class Recording:
     calls: tuple[RecordedCall, ...] = ()
     interpreter: str = ""
     places: tuple[str, ...] = ()
+    #: What the tests, or the command, set in their environment.
+    variables: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
 
 
@@ -163,14 +168,25 @@ class _Runs:
         return report.replayed if not report.forged else {}
 
     async def _outside(self, calls: Sequence[RecordedCall], folder: str) -> Results:
-        """Make ``calls`` in ``folder``, where no file of the tests is; in the usual one, if it is empty, with their data."""
+        """Make ``calls`` in ``folder``, without a file of the tests; if it is empty, in the usual one, with their data and
+        variables.
+        """
         place, candidate, token = self.place, self.place.candidate, secrets.token_hex(16)
         without = [FileChange(path.encode(), None) for path in sorted(self.tree.paths) if _is_of_tests(path, data=bool(folder))]
         shown = await candidate.mirror.write_tree(candidate.tree, without) if without else candidate.tree
         name = f".{secrets.token_hex(6)}"
         inside = place.workspace.path_inside
         recording = self.recording
-        order = PlainOrder(recording.interpreter, recording.places, tuple(calls), token, folder or inside, name, inside)
+        order = PlainOrder(
+            recording.interpreter,
+            recording.places,
+            tuple(calls),
+            token,
+            folder or inside,
+            name,
+            inside,
+            {} if folder else recording.variables,
+        )
         made = self.replays.plain_run(order)
         planted = {**place.provided, **{path.encode(): content for path, content in made.files.items()}}
         async with self.workspaces.open(
@@ -207,6 +223,7 @@ def _recording_of(report: RunnerReport) -> Recording:
         calls=tuple(_choose(report.calls)),
         interpreter=report.interpreter,
         places=report.places,
+        variables={name: text for name, text in report.variables.items() if not name.startswith(_OF_RUNNERS)},
     )
 
 
@@ -249,7 +266,7 @@ def _same(one: RepeatedCall, other: RepeatedCall | None) -> bool:
 
 
 def _verdict(number: int, call: RecordedCall, results: _Results) -> str:
-    """One of: compared, differs, unrepeatable, needs_files, by_folder."""
+    """One of: compared, differs, unrepeatable, fails, by_surroundings."""
     inside, outside = results.inside.get(number), results.outside.get(number)
     if _is_as_recorded(call, outside):
         return "compared"
@@ -271,11 +288,10 @@ def _verdict_of_repeated(number: int, inside: RepeatedCall, outside: RepeatedCal
     if outside.ended not in _ENDED and outside.ended != "unimported":
         return "unrepeatable"
     if _same(inside, again_outside):
-        return "by_folder"
-    missing = outside.ended in {"raised", "unimported"} and outside.text.startswith(_MISSING)
-    if missing and not any(name in outside.text for name in results.removed):
-        return "needs_files"
-    return "differs" if _same(outside, again_outside) or outside.ended == again_outside.ended == "raised" else "unrepeatable"
+        return "by_surroundings"
+    if outside.ended != "returned" and not any(name in outside.text for name in results.removed):
+        return "fails"  # a set-up that only the tests make is missing
+    return "differs" if _same(outside, again_outside) or outside.ended != "returned" else "unrepeatable"
 
 
 def _with_verdicts(facts: CallReplay, calls: Sequence[RecordedCall], results: _Results) -> CallReplay:
@@ -292,8 +308,8 @@ def _with_verdicts(facts: CallReplay, calls: Sequence[RecordedCall], results: _R
         differ_count=len(differing),
         differ=tuple(differing.values())[:_MOST_LISTED],
         unrepeatable=verdicts.count("unrepeatable"),
-        needs_files=verdicts.count("needs_files"),
-        by_folder=verdicts.count("by_folder"),
+        failed=verdicts.count("fails"),
+        by_surroundings=verdicts.count("by_surroundings"),
     )
 
 

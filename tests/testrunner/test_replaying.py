@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gatewright.contracts import TestReport
 from gatewright.contracts.reports import CallReplay
 from gatewright.contracts.vocabulary import Scope
+from gatewright.rules.reports.proof import in_words
 from gatewright.rules.reports.replays import Behaviour, broken_by_replays
 from gatewright.rules.reports.tests import match_commands
 from tests.ecosystems.suites import CODE, PYTEST, Suite, proof_of
@@ -158,8 +159,8 @@ async def test_functions_of_every_shape_are_compared(tmp_path: Path, command: st
     assert report.status == "PASS", suite.printed(report)
     replay = replay_of(report)
     names = ["Point.move", "Point.doubled", "Point.origin", "Point.half", "numbers", "fetched", "stream", "cached", "opened"]
-    assert sorted(each.function for each in replay.differ) == sorted(f"shapes.{name}" for name in (*names, "refused", "shown"))
-    assert (replay.functions, replay.called, replay.replayed) == (12, 12, 12)
+    assert sorted(each.function for each in replay.differ) == sorted(f"shapes.{name}" for name in (*names, "shown"))
+    assert (replay.functions, replay.called, replay.replayed, replay.failed) == (12, 12, 11, 1)
     moved = next(each for each in replay.differ if each.function == "shapes.Point.move")
     assert moved.under_test == "returns None, and leaves ((shapes.Point{x=3}, 2), {})"
 
@@ -197,7 +198,28 @@ async def test_honest_source_does_not_differ(tmp_path: Path, code: bytes, compar
     assert report.status == "PASS", suite.printed(report)
     replay = replay_of(report)
     assert (replay.differ, replay.calls, replay.unproven) == ((), compared, "")
-    assert replay.needs_files + replay.by_folder == 3 - compared
+    assert replay.failed + replay.by_surroundings == 3 - compared
+
+
+async def test_a_time_that_a_fixture_stops_does_not_differ(tmp_path: Path) -> None:
+    tests = (
+        b"import time\nimport pytest\nimport pricing\n\n\n@pytest.fixture(autouse=True)\ndef stopped(monkeypatch):\n"
+        b"    monkeypatch.setattr(time, 'time', lambda: 7)\n\n\ndef test_now():\n    assert pricing.now() == 7\n"
+    )
+    suite = Suite(tmp_path, {"pricing.py": b"", "tests/test_pricing.py": tests, "conftest.py": b""})
+    code = b"import time\n\n\ndef now():\n    return int(time.time())\n"
+    replay = replay_of(await suite.tested({"pricing.py": code}))
+    assert (replay.called, replay.unrepeatable, replay.differ_count) == (1, 1, 0)
+
+
+async def test_a_setting_that_the_tests_make_is_a_remark(tmp_path: Path) -> None:
+    setting = b"import os\n\nos.environ['RATE'] = '2'\n"
+    suite = Suite(tmp_path, {**CODE, "conftest.py": setting})
+    code = b"import os\n\n\ndef price(number):\n    return number * int(os.environ.get('RATE', '3'))\n"
+    report = await suite.tested({"pricing.py": code})
+    replay = replay_of(report)
+    assert (report.status, replay.differ_count, replay.by_surroundings) == ("PASS", 0, 2)
+    assert "2 calls depend on the folder, data or variables of the tests" in in_words(proof_of(report))
 
 
 async def test_results_of_replaced_functions_are_not_compared(tmp_path: Path) -> None:

@@ -368,10 +368,10 @@ class CallReplay(Document):
     """Number of calls whose arguments cannot be serialised."""
     unrepeatable: Count = 0
     """Number of calls with another result each time, or that could not be made again."""
-    needs_files: Count = 0
-    """Number of calls that fail outside because a file of the tests, or of the first folder, is missing there."""
-    by_folder: Count = 0
-    """Number of calls whose result depends on the working directory, or on data of the tests."""
+    failed: Count = 0
+    """Number of calls that fail outside alone: a file or a set-up of the tests may be missing there."""
+    by_surroundings: Count = 0
+    """Number of calls whose result depends on the working directory, or on data or variables of the tests."""
     unproven: str = ""
     """Why no call was compared; empty if calls were compared, or there were none."""
 

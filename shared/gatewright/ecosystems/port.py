@@ -100,8 +100,11 @@ class PlainRun:
 
 @dataclass(frozen=True, slots=True)
 class PlainOrder:
-    """The order to such a program: ``interpreter`` and ``places`` are those of the recorded run, ``folder`` is the working
-    directory, and ``name`` is unused in the workspace. The program writes records with ``token`` to its standard output."""
+    """The order to such a program.
+
+    ``interpreter`` and ``places`` are those of the recorded run, ``folder`` is the working directory, ``variables`` are set,
+    and ``name`` is unused in the workspace. The program writes records with ``token`` to its standard output.
+    """
 
     interpreter: str
     places: tuple[str, ...]
@@ -110,6 +113,7 @@ class PlainOrder:
     folder: str
     name: str
     workspace: str
+    variables: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ One record is one line of JSON, at most ``LONGEST`` bytes, so that several proce
 - ``patched``: ``name``, ``path``: a replaced part of the runner, or an outcome that was changed before it was
   reported; and the workspace file that does it, empty if unknown
 - ``interpreter``: ``path``, and ``places``, the folders of the workspace that it searches for modules
+- ``variable``: ``name`` and ``text``, of the environment in which the tests run
 - ``function``: of a recorded file: ``path``, ``name``, ``line``, and ``counts`` of its calls: all, recorded, unserialisable
 - ``call``: ``id`` of the test, ``path``, ``name``, ``line``, ``data``, ``text``, ``digest``: see ``RecordedCall``
 - ``replayed``: ``line``, the number of the call; ``name``, how it ended; ``digest``, ``printed``, ``text``
@@ -59,6 +60,7 @@ class Record(msgspec.Struct, frozen=True):
         "origin",
         "patched",
         "interpreter",
+        "variable",
         "function",
         "call",
         "replayed",
@@ -123,6 +125,7 @@ class RunnerReport:
     #: The interpreter of the tests, and the folders of the workspace that it searches.
     interpreter: str = ""
     places: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
     functions: list[CallCounts] = field(default_factory=list)
     calls: list[RecordedCall] = field(default_factory=list)
     #: By the number of the call.
@@ -172,7 +175,14 @@ def read_records(lines: Iterable[bytes], token: str) -> RunnerReport:
 
 def _size(report: RunnerReport) -> int:
     kinds = (report.outcomes, report.collected, report.loaded, report.took, report.origins, report.patched)
-    return sum(map(len, kinds)) + len(report.functions) + len(report.calls) + len(report.replayed) + report.touches
+    return (
+        sum(map(len, kinds))
+        + len(report.functions)
+        + len(report.calls)
+        + len(report.replayed)
+        + len(report.variables)
+        + report.touches
+    )
 
 
 def _take(report: RunnerReport, record: Record) -> None:
@@ -212,6 +222,8 @@ def _take_details(report: RunnerReport, record: Record) -> None:
             report.took[one_line(record.path)] = record.milliseconds
         case "interpreter":
             report.interpreter, report.places = record.path, record.places
+        case "variable":
+            report.variables[record.name] = record.text
         case "function":
             report.functions.append(CallCounts(record.path, record.name, record.line, *record.counts))
         case "call":

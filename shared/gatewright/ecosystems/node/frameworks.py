@@ -64,6 +64,7 @@ class NodeReplays:
         fields = {
             "token": order.token,
             "folder": order.folder,
+            "variables": dict(order.variables),
             "workspace": inside,
             "calls": [[*call.where, call.data] for call in order.calls],
         }

@@ -64,6 +64,7 @@ class PythonReplays:
             "token": order.token,
             "places": [posixpath.join(inside, place).rstrip("/") for place in order.places],
             "folder": order.folder,
+            "variables": dict(order.variables),
             "calls": [[*call.where, call.data] for call in order.calls],
         }
         source = (resources.files("gatewright.ecosystems.python") / "reporter" / "replaying.py").read_bytes()

@@ -65,13 +65,16 @@ def replay_in_words(replay: CallReplay) -> str:
         f" test runner, {replay.differ_count} differ"
     )
     listed = ", ".join(call_in_words(call) for call in replay.differ[:3])
-    folder = f"; {replay.by_folder} calls depend on the folder, or on data of the tests" if replay.by_folder else ""
-    return words + (f": {listed}" if listed else "") + folder
+    more = f"; {replay.failed} calls fail outside" if replay.failed else ""
+    if replay.by_surroundings:
+        more += f"; {replay.by_surroundings} calls depend on the folder, data or variables of the tests"
+    return words + (f": {listed}" if listed else "") + more
 
 
 def is_doubtful(replay: CallReplay) -> bool:
     """Return whether people should see the comparison although the command succeeded."""
-    return bool(replay.unproven or replay.differ_count or replay.by_folder or (replay.functions and not replay.replayed))
+    odd = replay.differ_count or replay.failed or replay.by_surroundings
+    return bool(replay.unproven or odd or (replay.functions and not replay.replayed))
 
 
 def contradictions_of_replay(proof: TestProof, changed: frozenset[str] | None) -> Iterator[str]:

@@ -4,11 +4,11 @@
 const fs = require('node:fs');
 const { replay } = require('./replaying.cjs');
 
-const { calls, folder, token, workspace } = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
+const { calls, folder, token, variables, workspace } = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
 fs.rmSync(__dirname, { recursive: true, force: true });
 process.argv.splice(1, process.argv.length, `${folder}/app`);
 process.chdir(folder);
-process.env.PWD = folder;
+Object.assign(process.env, variables, { PWD: folder });
 // Kept from what replaces functions of these modules.
 const { exit } = process;
 const { writeSync } = fs;

@@ -59,6 +59,8 @@ class Recorder:
         self._calls: list[dict[str, Any]] = []
         self._busy = threading.local()
         self._test = ""
+        #: The environment in which the first test begins.
+        self._variables: dict[str, str] = {}
 
     def start(self) -> None:
         """Record the calls of all functions that are loaded from now on."""
@@ -80,6 +82,8 @@ class Recorder:
 
     def begin_test(self, name: str) -> None:
         """Name the test that makes the calls from now on."""
+        if not self._test and self._order.recorded:
+            self._variables = {name: value for name, value in os.environ.items() if len(name + value) < _LONGEST}
         self._test = name
 
     def records(self) -> list[dict[str, Any]]:
@@ -95,6 +99,7 @@ class Recorder:
         places = [each[len(above) + 1 :] for each in places if (each + "/").startswith(above + "/")]
         return [
             {"kind": "interpreter", "path": sys.executable, "places": places[:20]},
+            *({"kind": "variable", "name": name, "text": value} for name, value in self._variables.items()),
             *(
                 {"kind": "function", "path": each.path, "name": each.name, "line": each.line, "counts": counts}
                 for each in self._functions

@@ -387,7 +387,7 @@ def main(place: str) -> None:
     sys.path[:] = [*order["places"], *(each for each in sys.path if each != own)]
     sys.argv[:] = ["app"]
     os.chdir(order["folder"])
-    os.environ["PWD"] = order["folder"]
+    os.environ.update(order["variables"], PWD=order["folder"])
     # Standard error is not compared: a logger without handlers writes to it, and test runners have handlers.
     writing = os.dup(1)
     silent = os.open(os.devnull, os.O_RDWR)

@@ -151,10 +151,12 @@ class _Reporter:
 
     def _with_calls(self, test: Any) -> Any:
         """Have a test make the recorded calls in its own place."""
-        name = getattr(test, "_testMethodName", "runTest")
-        module = sys.modules.get(type(test).__module__)
-        setattr(test, name, replaying.in_the_place_of(name, module, self._order.calls, self._emit))
-        return test
+        from unittest import TestCase
+
+        name, module = getattr(test, "_testMethodName", "runTest"), sys.modules.get(type(test).__module__)
+        repeat = replaying.in_the_place_of(name, module, self._order.calls, self._emit)
+        # A class of its own: setUp may replace what is called, or the time.
+        return type("TestCalls", (TestCase,), {name: lambda _: repeat()})(name)
 
     def listen(self, result: Any) -> None:
         """Record the calls on ``result`` before its class handles them."""
