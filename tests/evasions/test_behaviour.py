@@ -23,6 +23,7 @@ OTHERWISE = {
     "arguments that cannot be serialised": ("python: mocked-client", "python: methods-of-mocks", "javascript: mocked-client"),
     "results with chance": ("python: name-of-the-program",),
     "effects on files": ("python: folder-of-pytest",),
+    "variables that tests set": ("python: application-environment", "python: a-testing-flag"),
     "data of the tests": ("python: answers-in-a-fixture", "javascript: answers-in-a-fixture"),
     "a replaced function": ("python: replaced-builtin", "python: replaced-sleep", "javascript: replaced-assertion"),
     "an object that contains or equals nearly everything": ("python: contains-everything", "python: nearly-everything"),
