@@ -238,6 +238,7 @@ async def test_results_of_replaced_functions_are_not_compared(tmp_path: Path) ->
 MEDDLING = {
     "ends the process outside": "import os, sys\nif 'pytest' not in sys.modules:\n    os._exit(0)",
     "sees the recorder and fails": "import builtins\nif hasattr(builtins, '__gatewright_called__'):\n    raise RuntimeError",
+    "names another interpreter": "import sys\nsys.executable = '/workspace/fake'",
     "replaces the recorder": "import builtins\nbuiltins.__gatewright_called__ = lambda *_: None\n"
     "builtins.__gatewright_returned__ = lambda _, value: value",
 }

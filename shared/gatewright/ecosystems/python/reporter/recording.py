@@ -58,6 +58,8 @@ class Recorder:
         self._read: set[str] = set()
         self._calls: list[dict[str, Any]] = []
         self._busy = threading.local()
+        # Taken before the code under test could name a program of its own.
+        self._interpreter = sys.executable
         self._test = ""
         #: The environment in which the first test begins.
         self._variables: dict[str, str] = {}
@@ -98,7 +100,7 @@ class Recorder:
         places = [os.path.abspath(each) for each in sys.path]  # noqa: PTH100 - the empty text is this folder
         places = [each[len(above) + 1 :] for each in places if (each + "/").startswith(above + "/")]
         return [
-            {"kind": "interpreter", "path": sys.executable, "places": places[:20]},
+            {"kind": "interpreter", "path": self._interpreter, "places": places[:20]},
             *({"kind": "variable", "name": name, "text": value} for name, value in self._variables.items()),
             *(
                 {"kind": "function", "path": each.path, "name": each.name, "line": each.line, "counts": counts}
