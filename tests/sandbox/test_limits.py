@@ -46,11 +46,17 @@ async def test_endless_output_is_contained(run: Run) -> None:
 
 
 async def test_output_limit_is_for_both_streams(run: Run) -> None:
-    completed = await run(
-        "sh", "-c", "yes | head -c 600; yes no | head -c 600 >&2; sleep 5", limits=replace(LIMITS, output_bytes=1000)
-    )
-    assert completed.truncated
+    script = "yes | head -c 600; yes no | head -c 600 >&2; exit 3"
+    completed = await run("sh", "-c", script, limits=replace(LIMITS, output_bytes=1000))
+    assert (completed.truncated, completed.stopped, completed.exit_code) == (True, "", 3)
     assert len(completed.stdout) + len(completed.stderr) == 1000
+
+
+async def test_a_long_output_is_cut_and_its_command_goes_on(run: Run) -> None:
+    script = "yes | head -c 20000000; echo done >&2"
+    completed = await run("sh", "-c", script, limits=replace(LIMITS, output_bytes=MIB))
+    assert (completed.truncated, completed.stopped, completed.exit_code) == (True, "", 0)
+    assert len(completed.stdout) == MIB
 
 
 async def test_output_at_the_limit_is_whole(run: Run) -> None:

@@ -23,7 +23,8 @@ class SandboxLimits:
     """Seconds of wall clock; bytes; a count of processes and threads.
 
     ``memory_bytes`` bounds each process's private writable memory and the proportional memory of all of them together;
-    ``file_bytes`` one file; ``output_bytes`` standard output and error together; ``tmp_bytes`` all of the private /tmp.
+    ``file_bytes`` one file; ``output_bytes`` standard output and error together, beyond which it is discarded, and 32 times
+    as much ends the command; ``tmp_bytes`` all of the private /tmp.
     """
 
     wall_seconds: float = 300

@@ -98,9 +98,11 @@ def review_remarks(review: ReviewReport) -> Iterator[RunRemark]:
 
 def test_remarks(tests: TestReport, contract: TaskContract | None) -> Iterator[RunRemark]:
     """Yield remarks on required commands whose last run is unproved or doubtful."""
-    final = {command.name: command.proof for command in tests.commands if command.must_pass}
-    for name, proof in final.items():
-        for clause in proof_clauses(proof, contract) if proof is not None else ():
+    final = {command.name: command for command in tests.commands if command.must_pass}
+    for name, command in final.items():
+        if command.truncated:
+            yield RunRemark(TESTS, PROOF, f"{name}: its output exceeds the limit of output; the rest was discarded")
+        for clause in proof_clauses(command.proof, contract) if command.proof is not None else ():
             if clause.doubtful:
                 yield RunRemark(TESTS, PROOF, f"{name}: {clause.words}")
 

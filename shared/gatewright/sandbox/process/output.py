@@ -1,7 +1,7 @@
 """Collection of a command's output, up to a limit.
 
-Beyond the limit nothing is read, so a command that writes without end blocks on a full pipe instead of filling our memory;
-``overflow`` makes its supervisor end it.
+More is read and discarded, so that a command with a long output goes on. One that writes without end sets ``overflow``, which
+makes its supervisor end it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 from typing import Final
 
 _CHUNK: Final = 1 << 16
+#: A command that writes so many times the limit has no end.
+_FLOOD: Final = 32
 
 
 class Output:
@@ -22,6 +24,8 @@ class Output:
         self._open = {stdout, stderr}
         self._names = (stdout, stderr)
         self._left = limit
+        self._ceiling = _FLOOD * limit
+        self._size = 0
         self.overflow = self._loop.create_future()
         self.ended = self._loop.create_future()
         for fd in self._names:
@@ -40,8 +44,13 @@ class Output:
 
     @property
     def truncated(self) -> bool:
-        """Return whether there was more than the limit."""
-        return self.overflow.done() and not self.overflow.cancelled()
+        """Return whether there was more than the limit; the rest was read and discarded."""
+        return self._left < 0
+
+    @property
+    def flooded(self) -> bool:
+        """Return whether there was so much more that the command has to be ended."""
+        return self._size > self._ceiling
 
     def close(self) -> None:
         """Stop reading and close the pipes. Safe to call twice."""
@@ -57,10 +66,11 @@ class Output:
         if not data:
             self._close(fd)
             return
-        self._parts[fd] += data[: self._left]
+        if self._left > 0:
+            self._parts[fd] += data[: self._left]
         self._left -= len(data)
-        if self._left < 0:
-            self._left = 0
+        self._size += len(data)
+        if self.flooded:
             if not self.overflow.done():
                 self.overflow.set_result(None)
             for other in self._open:

@@ -124,7 +124,7 @@ async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | Non
         duration_seconds=time.monotonic() - begun,
         timed_out=stopped == "time",
         truncated=output.truncated,
-        stopped="output" if output.truncated and not stopped else stopped,
+        stopped="output" if output.flooded and not stopped else stopped,
     )
 
 
