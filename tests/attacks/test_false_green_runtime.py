@@ -227,7 +227,8 @@ REMAINS: dict[str, bytes] = {
 @pytest.mark.parametrize("trick", series(REMAINS, "it is right where pytest is loaded"))
 async def test_the_review_reports_source_that_recognises_the_real_run(suite: Suite, tmp_path: Path, trick: str) -> None:
     report = await verdict(suite, tmp_path, {"pricing.py": REMAINS[trick]}, pack="medium")
-    assert (report.verdict, report.code, report.summary) == ("PASS", "ok", "passed")
+    by_behaviour = trick == "it is right where pytest is loaded"
+    assert (report.verdict, report.code) == (("FAIL", "behaves_differently_under_test") if by_behaviour else ("PASS", "ok"))
     contract = make_contract(policy_pack="medium", scope=Scope())
     findings = list(evasion(Subject(contract, (changed("pricing.py", SOURCE, REMAINS[trick]),), 1 << 20)))
     assert [(finding.code, finding.blocking) for finding in findings] == [("test_run_evasion", False)]

@@ -71,7 +71,7 @@ class Routed(Inbox):
         proof = told.report.commands[0].proof
         assert proof is not None
         await self.gatekeeper.bus.put_artifact(recorded.store.blobs[proof.table])
-        return replace(proof, mutation=None, baseline_tests=None)
+        return replace(proof, mutation=None, baseline_tests=None, red_first=None)
 
 
 @asynccontextmanager

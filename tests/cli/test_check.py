@@ -388,7 +388,7 @@ def test_what_each_acceptance_command_will_have_to_show_is_explained(
     assert "what a green run will have shown" in printed
     assert "held-out (hidden, pytest): " in printed
     assert (printed.count("costs beside it: "), printed.count("remains: "), printed.count("remains with each: ")) == (3, 1, 1)
-    assert "the suite once more, with the baseline's tests" in printed
+    assert "costs the suite and its new tests once more" in printed
     without = gatewright(*words, "--json").documents[0]["testing"]
     assert "--repo" in without[1]["words"], "what npm starts stands in the repository"
 

@@ -349,6 +349,7 @@ class RecordedRun:
         return e.LabelledEvent(e.ReviewReceived(report=report))
 
     def tests(self, task_id: str) -> e.LabelledEvent:
+        path = self.git.names[0].decode()
         command = TestCommand(
             name="unit",
             cmd_argv=("python", "-m", "pytest", "a b"),
@@ -371,16 +372,16 @@ class RecordedRun:
                     failing_outcome="failed",
                     passing_outcome="passed",
                 ),
-                red_first=RedFirst(tests=2, failed_count=1, passed_count=1, passed=("a.py::test_a",)),
+                red_first=RedFirst(tests=2, failed_count=1, passed_count=1, passed=(f"{path}::test_a",)),
                 baseline_tests=BaselineTests(
-                    paths=(self.git.names[0].decode(),),
+                    paths=(path,),
                     exit_code=1,
                     complete=True,
                     counts=TestCounts(passed=2, failed=1, skipped=0),
                     failed=("src/test_a.py::test_old",),
                 ),
                 mutation=self.mutants,
-                table=self.store.put(b"a.py::test_a\tpassed\na.py::test_b\tpassed\na.py::test_c\tskipped\n"),
+                table=self.store.put(f"{path}::test_a\tpassed\na.py::test_b\tpassed\na.py::test_c\tskipped\n".encode()),
             ),
         )
         output = self.store.put(b"all clean\n")
