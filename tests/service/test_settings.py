@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 ALLOWED: dict[str, str] = {
     "shared/gatewright/app/stack/fork_server_process.py": "a forked role takes on the environment that it was ordered with",
     **dict.fromkeys(
-        (f"shared/gatewright/ecosystems/python/reporter/{name}.py" for name in ("channel", "pytest_plugin", "unittest_hook")),
+        (
+            f"shared/gatewright/ecosystems/python/reporter/{name}.py"
+            for name in ("channel", "pytest_plugin", "recording", "replaying", "unittest_hook")
+        ),
         "runs beside tests, in their process: what it is told stands in variables, which it takes away",
     ),
     "shared/gatewright/policy_files.py": "a key is read when it is sent, from the variable that the policy names",
