@@ -31,16 +31,15 @@ from gatewright.ecosystems.runner.names import is_runner_setting, is_test, is_te
 from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import FileChange
 from gatewright.git.modes import FILE
-from gatewright.sandbox import Sandbox
+from gatewright.rules.reports.replays import MOST_LISTED
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import changed_sources
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.syntax_trees import language_of
 from gatewright.workspace import Workspaces
 
-#: Calls that are made again, in all and of one function; differing functions that are listed.
+#: Calls that are made again.
 _MOST_CALLS: Final = 400
-_MOST_LISTED: Final = 20
 #: Seconds that making all calls again may take.
 _LONGEST: Final = 60.0
 #: The working directory outside.
@@ -74,61 +73,56 @@ class Recording:
     trouble: str = ""
 
 
-class Replayer:
-    """Records and repeats calls in ``sandbox``."""
+async def compare_calls(
+    subject: Instrumented, place: CommandPlace, tree: TreeFiles, workspaces: Workspaces
+) -> CallReplay | None:
+    """Record the calls of changed functions, make them again, and compare; None if there is nothing to record.
 
-    def __init__(self, sandbox: Sandbox, workspaces: Workspaces) -> None:
-        self._sandbox = sandbox
-        self._workspaces = workspaces
+    ``tree`` is the candidate's. Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
+    """
+    replays = subject.framework.replays
+    sources = await changed_sources(place.candidate, subject.framework) if replays is not None else {}
+    if replays is None or not sources:
+        return None
+    recording = await _record_calls(sources, replays, subject, place, tree, workspaces)
+    facts = CallReplay(
+        functions=recording.functions,
+        called=recording.called,
+        unserialisable=recording.unserialisable,
+        unproven=recording.trouble,
+    )
+    if not recording.calls:
+        return facts
+    limits = dataclasses.replace(place.limits, wall_seconds=min(place.limits.wall_seconds, _LONGEST))
+    subject = dataclasses.replace(subject, limits=limits)
+    return await _Runs(workspaces, replays, recording, subject, place, tree).compare(facts)
 
-    async def record(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> Recording | None:
-        """Run the command with a recorder; None if there is nothing to record.
 
-        Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
-        """
-        # A merge queue tests changes whose own runs have compared them.
-        replays = subject.framework.replays
-        if replays is None or place.tests_base:
-            return None
-        recorded = await changed_sources(place.candidate, subject.framework)
-        if not recorded:
-            return None
-        candidate, additions = place.candidate, subject.additions_inside
-        contents = await candidate.mirror.blobs(recorded.values())
-        changed = [
-            FileChange(path.encode(), FILE, content)
-            for path, object_id in recorded.items()
-            if additions and (content := replays.record_calls(path, contents[object_id], additions)) is not None
-        ]
-        shown = await candidate.mirror.write_tree(candidate.tree, changed) if changed else candidate.tree
-        async with self._workspaces.open(
-            candidate.mirror,
-            candidate.baseline,
-            shown,
-            plain=not place.workspace.overlay,
-            planted=place.provided,
-            compiled=place.compiled,
-        ) as workspace:
-            await build_earlier(place, workspace, self._sandbox)
-            completed, report = await subject.run(workspace, tree, AskedRun(Purpose.ALL, recorded=tuple(recorded)))
-        if completed.exit_code or not report.complete:
-            return Recording(trouble="the tests do not pass while their calls are recorded")
-        return _recording_of(report)
-
-    async def replay(self, recording: Recording, subject: Instrumented, place: CommandPlace, tree: TreeFiles) -> CallReplay:
-        """Make the recorded calls again, and compare. Raises what ``record`` raises."""
-        facts = CallReplay(
-            functions=recording.functions,
-            called=recording.called,
-            unserialisable=recording.unserialisable,
-            unproven=recording.trouble,
-        )
-        replays = subject.framework.replays
-        if not recording.calls or replays is None:
-            return facts
-        limits = dataclasses.replace(place.limits, wall_seconds=min(place.limits.wall_seconds, _LONGEST))
-        runs = _Runs(self._workspaces, replays, recording, dataclasses.replace(subject, limits=limits), place, tree)
-        return await runs.compare(facts)
+async def _record_calls(
+    sources: Mapping[str, str],
+    replays: Replays,
+    subject: Instrumented,
+    place: CommandPlace,
+    tree: TreeFiles,
+    workspaces: Workspaces,
+) -> Recording:
+    candidate, additions = place.candidate, subject.additions_inside
+    contents = await candidate.mirror.blobs(sources.values())
+    changed = [
+        FileChange(path.encode(), FILE, content)
+        for path, object_id in sources.items()
+        if additions and (content := replays.record_calls(path, contents[object_id], additions)) is not None
+    ]
+    shown = await candidate.mirror.write_tree(candidate.tree, changed) if changed else candidate.tree
+    plain = not place.workspace.overlay
+    async with workspaces.open(
+        candidate.mirror, candidate.baseline, shown, plain=plain, planted=place.provided, compiled=place.compiled
+    ) as workspace:
+        await build_earlier(place, workspace, subject.sandbox)
+        completed, report = await subject.run(workspace, tree, AskedRun(Purpose.ALL, recorded=tuple(sources)))
+    if completed.exit_code or not report.complete:
+        return Recording(trouble="the tests do not pass while their calls are recorded")
+    return _recording_of(report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +300,7 @@ def _with_verdicts(facts: CallReplay, calls: Sequence[RecordedCall], results: _R
         replayed=len(compared),
         calls=sum(verdict in _COMPARED for verdict in verdicts),
         differ_count=len(differing),
-        differ=tuple(differing.values())[:_MOST_LISTED],
+        differ=tuple(differing.values())[:MOST_LISTED],
         unrepeatable=verdicts.count("unrepeatable"),
         failed=verdicts.count("fails"),
         by_surroundings=verdicts.count("by_surroundings"),

@@ -1,6 +1,6 @@
 """The interface of an ecosystem to test commands. Types only; one package beside this module for each ecosystem.
 
-A command runs once for each purpose, each time in a workspace of its own:
+A command runs for one purpose at a time, each time in a workspace of its own:
 
 - ``ALL``: as in the contract, with each test's id and outcome reported (``records.py``);
 - ``CONTROL``: on the candidate with two planted tests, one that must fail and one that must pass; no other test runs, but

@@ -17,7 +17,7 @@ One record is one line of JSON, at most ``LONGEST`` bytes, so that several proce
   reported; and the workspace file that does it, empty if unknown
 - ``interpreter``: ``path``, and ``places``, the folders of the workspace that it searches for modules
 - ``variable``: ``name`` and ``text``, of the environment in which the tests run
-- ``function``: of a recorded file: ``path``, ``name``, ``line``, and ``counts`` of its calls: all, recorded, unserialisable
+- ``function``: of a recorded file: ``path``, ``name``, ``line``, and ``counts`` of its calls: all, unserialisable
 - ``call``: ``id`` of the test, ``path``, ``name``, ``line``, ``data``, ``text``, ``digest``: see ``RecordedCall``
 - ``replayed``: ``line``, the number of the call; ``name``, how it ended; ``digest``, ``printed``, ``text``
 - ``end``: ``status``, the exit code that the framework is about to give
@@ -80,18 +80,17 @@ class Record(msgspec.Struct, frozen=True):
     digest: str = ""
     printed: str = ""
     places: tuple[str, ...] = ()
-    counts: tuple[int, int, int] = (0, 0, 0)
+    counts: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
-    """The calls of one function: all, those that were recorded, and those whose arguments cannot be serialised."""
+    """The calls of one function: all, and those whose arguments cannot be serialised."""
 
     path: str
     name: str
     line: int
     calls: int
-    recorded: int
     opaque: int
 
 

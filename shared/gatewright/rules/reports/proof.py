@@ -14,9 +14,8 @@ from gatewright.contracts.reports import BaselineTests, RedFirst, TestCommand, T
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
+from gatewright.rules.reports import replays
 from gatewright.rules.reports.mutation import is_doubtful, sample_in_words
-from gatewright.rules.reports.replays import is_doubtful as is_replay_doubtful
-from gatewright.rules.reports.replays import replay_in_words
 from gatewright.rules.reports.tests import Ordered, passed
 
 #: Requirement of a policy pack: record the proof, or require one.
@@ -25,7 +24,7 @@ Testing = Literal["recorded", "proved"]
 #: Requirement on changed files that no test loads, and on tests that pass without the change.
 Untested = Literal["recorded", "refused"]
 
-UNPROVEN: Final = "tests_unproven"
+UNPROVEN: Final = replays.UNPROVEN
 UNTESTED: Final = "untested_change"
 PASSES_BEFORE: Final = "passes_without_change"
 SHADOWED: Final = "environment_shadows_candidate"
@@ -43,7 +42,7 @@ CODES: Final = frozenset(
         PASSES_BEFORE,
     }
 )
-RULE: Final = "test_proof"
+RULE: Final = replays.RULE
 #: Maximum number of names in a refusal.
 _QUOTED = 3
 
@@ -201,7 +200,7 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts, contract: TaskContr
     elif proof.control is not None:
         yield ProofClause("the control did not fail as it must", doubtful=True)
     if proof.replay is not None and (proof.replay.functions or proof.replay.unproven):
-        yield ProofClause(replay_in_words(proof.replay), doubtful=is_replay_doubtful(proof.replay))
+        yield ProofClause(replays.replay_in_words(proof.replay), doubtful=replays.is_doubtful(proof.replay))
     if (red := proof.red_first) is not None:
         yield ProofClause(red_first_in_words(red, contract), doubtful=bool(red.passed or red.unrun_count or red.unproven))
     if (tests := proof.baseline_tests) is not None:

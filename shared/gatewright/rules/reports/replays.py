@@ -18,11 +18,12 @@ from gatewright.rules.reports.tests import Ordered, passed
 Behaviour = Literal["recorded", "refused", "required"]
 
 CODE: Final = "behaves_differently_under_test"
-#: Of a pack that requires the comparison.
+#: Of a pack that requires a proof, or the comparison.
 UNPROVEN: Final = "tests_unproven"
+#: The rule of all proofs.
 RULE: Final = "test_proof"
 #: Maximum number of listed functions.
-MOST: Final = 20
+MOST_LISTED: Final = 20
 _OPENED: Final = "it passes only if the contract names this file in scope.allow_protected_paths"
 
 
@@ -86,7 +87,7 @@ def contradictions_of_replay(proof: TestProof, changed: frozenset[str] | None) -
         yield f"calls of {strange[0]} were compared, which the change does not touch"
     if not replay.differ_count <= replay.replayed <= replay.called <= replay.functions or replay.replayed > replay.calls:
         yield "the numbers of functions, called, compared and differing ones contradict each other"
-    if len(replay.differ) != min(replay.differ_count, MOST):
+    if len(replay.differ) != min(replay.differ_count, MOST_LISTED):
         yield f"{replay.differ_count} functions differ, and {len(replay.differ)} are listed"
     if replay.unproven and replay.calls:
         yield "no call was compared, and some have results"

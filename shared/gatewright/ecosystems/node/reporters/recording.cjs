@@ -24,7 +24,7 @@ class Recorded {
   constructor(path, name) {
     this.path = path;
     this.name = `${path}:${name}`;
-    this.#count(0, 0, 0);
+    this.#count(0, 0);
   }
 
   #count(...counts) {
@@ -42,13 +42,13 @@ class Recorded {
       this.#seen.add(data);
       this.#recorded += 1;
       recorded += 1;
-      this.#count(1, 1, 0);
+      this.#count(1, 0);
       const text = shortened(`(${args.map((each) => describe(each)[0]).join(', ')})`);
       return (kind, value) => this.#end(kind, value, [self, args], data, text);
     } catch {
       if (this.#seen.size === 0) {
         this.#opaque += 1;
-        this.#count(1, 0, 1);
+        this.#count(1, 1);
       }
       return undefined;
     } finally {

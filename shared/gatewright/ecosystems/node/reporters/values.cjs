@@ -1,6 +1,6 @@
 'use strict';
 // Values as texts: a description that is equal for equal values, and a form from which a value is made again. Values may come from
-// another context (jest has one for each file): they are told apart by their tags and the names of their classes.
+// another context (jest has one for each file): their tags and the names of their classes distinguish them.
 const crypto = require('node:crypto');
 
 const DEEPEST = 8;

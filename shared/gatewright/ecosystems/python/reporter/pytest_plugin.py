@@ -89,7 +89,7 @@ class _Selecting:
         self.watch = watching.Watch(_order, _kept, self.ids.of)
         self.collected: list[str] = []
         self.touched: list[tuple[str, str, int]] = []
-        if _order.purpose == "collect" and _order.only:  # each of these has a result, whatever becomes of the others
+        if _order.purpose == "collect" and _order.only:  # each of these has a result even if others cannot be loaded
             config.option.continue_on_collection_errors, config.option.maxfail = True, 0
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)

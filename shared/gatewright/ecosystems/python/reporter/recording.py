@@ -27,8 +27,8 @@ _CALL, _RETURN, _RAISE = "__gatewright_called__", "__gatewright_returned__", "__
 _KEPT = "__gatewright_call__"
 #: Calls of one function that are looked at and recorded in one process, and of all; and bytes of pickled arguments.
 _LOOKED_AT, _MOST_OF_ONE, _MOST, _LONGEST = 200, 8, 3000, 1900
-#: Bytes of a record beside its token.
-_FITS = 3900
+#: Bytes of a record beside its token and digest.
+_FITS = 3400
 _LEFT_OUT = {"__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__del__", "__new__", "__hash__", "__reduce__"}
 _LEFT_OUT |= {"__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__", "__init_subclass__"}
 _LEFT_OUT |= {"__class_getitem__", "__set_name__", "__instancecheck__", "__subclasscheck__"}
@@ -105,7 +105,7 @@ class Recorder:
             *(
                 {"kind": "function", "path": each.path, "name": each.name, "line": each.line, "counts": counts}
                 for each in self._functions
-                for counts in ([each.calls, each.recorded, each.opaque],)
+                for counts in ([each.calls, each.opaque],)
             ),
             *self._calls,
         ]
@@ -155,9 +155,9 @@ class Recorder:
             "data": base64.b64encode(data).decode(),
             "text": replaying.shortened(text + more),
         }
-        if len(json.dumps(record)) > _FITS - 500:
+        if len(json.dumps(record)) > _FITS:
             record["text"] = replaying.shortened(text, 40)
-        if len(json.dumps(record)) > _FITS - 500:
+        if len(json.dumps(record)) > _FITS:
             raise replaying.OpaqueError(function.name)
         function.recorded += 1
         self._calls.append(record)
