@@ -32,7 +32,7 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.blocked_file import REFUSED_LOG, read_blocked
 from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.reply import REPLY_LOG
-from gatewright.services.worker.executors.table import open_executors
+from gatewright.services.worker.executors.table import open_executors, open_researchers
 from gatewright.services.worker.report import Outcome, task_result, work_report
 from gatewright.services.worker.settings import Settings
 from gatewright.tasks.command_host import probe_commands
@@ -57,14 +57,15 @@ def make_handler(settings: Settings) -> WorkerHandler:
     workspaces = Workspaces.for_sandbox(state / "workspaces", sandbox)
     mirrors, scanner = settings.open_mirrors("worker"), settings.scanner()
     executors = open_executors(settings, workspaces, sandbox, scanner)
+    researchers = open_researchers(settings, scanner, state / "research")
     limits = settings.limits()
     return WorkerHandler(
-        settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.allowed_environments, limits
+        settings.agent_id, mirrors, executors, sandbox, workspaces, scanner, settings.allowed_environments, limits, researchers
     )
 
 
 class WorkerHandler:
-    """A worker of id ``agent_id``; ``executors`` by the kind that contracts name."""
+    """A worker of id ``agent_id``; ``executors`` and, for questions, ``researchers`` by the kind that contracts name."""
 
     def __init__(
         self,
@@ -76,7 +77,9 @@ class WorkerHandler:
         scanner: SecretScanner | None = None,
         environments: Sequence[Path] = (),
         limits: SandboxLimits | None = None,
+        researchers: Mapping[ExecutorName, ChangeExecutor] | None = None,
     ) -> None:
+        self._researchers = researchers or {}
         self._agent = Agent(role="WORKER", agent_id=agent_id)
         self._mirrors = mirrors
         self._executors = executors
@@ -124,6 +127,8 @@ class WorkerHandler:
         # A reply that was given is in the store already, and was searched: it is the same artifact.
         given = task.executor is not None and EXECUTOR_KINDS[task.executor.kind].kept_text == REPLY_LOG
         as_given = _AS_GIVEN | {REPLY_LOG} if given else _AS_GIVEN
+        if task.task_type == "SEARCH":
+            as_given |= set(execution.logs)  # searched for secrets before; quotes have their places in these bytes
         logs = await asyncio.to_thread(self._storable, {**kept, **execution.logs, REFUSED_LOG: questions.log}, as_given)
         references = tuple(reference(name, data) for name, data in logs.items())
         patch = uri_of(execution.patch) if execution.patch else ""
@@ -156,7 +161,7 @@ class WorkerHandler:
             refuse_missing_tools(task, self._environments)
         mirror, baseline = await open_baseline(task, self._mirrors)
         job = Job(task, answer, mirror, baseline, context.artifacts, context.spend, kept, context.report_activity, context.ask)
-        execution = await self._executors[task.executor.kind].execute(job)
+        execution = await self._executor_for(task, task.executor.kind).execute(job)
         changes = await mirror.changes(baseline, execution.tree) if execution.tree else ()
         secrets = await secrets_brought_in(changes, mirror, self._scanner)
         places = [_place_of(secret) for secret in secrets]
@@ -166,6 +171,12 @@ class WorkerHandler:
             named = ", ".join(dict.fromkeys(places[:_MAX_PLACES]))
             return replace(execution, tree="", patch=b"", failure=ExecutionFailure("secret_found", named)), ()
         return execution, changes
+
+    def _executor_for(self, task: TaskContract, kind: ExecutorName) -> ChangeExecutor:
+        executors = self._researchers if task.task_type == "SEARCH" else self._executors
+        if kind not in executors:
+            raise DeniedError(f"a {kind} executor answers no question: name a model", code="executor_missing")
+        return executors[kind]
 
     async def _secrets_beside_files(
         self, kind: ExecutorName, execution: ExecutionResult, changes: tuple[TreeChange, ...], mirror: Mirror

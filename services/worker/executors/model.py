@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from gatewright.budgets import command_seconds
-from gatewright.errors import DeniedError
-from gatewright.models.apis.endings import is_complete, refusal_words
 from gatewright.models.cassettes import Playback
-from gatewright.models.choice import TEXT_APIS, api_of
-from gatewright.models.gateway import ModelGateway
-from gatewright.models.policy import Api, LoadedModels, ModelsPolicy
+from gatewright.models.policy import LoadedModels
 from gatewright.order_artifacts.canonical_memory import read_memory
 from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary
@@ -26,12 +22,11 @@ from gatewright.services.worker.executors.blocked_file import may_ask
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
+from gatewright.services.worker.executors.text_reply import ask_text, text_api_of, why_incomplete
+from gatewright.structured.asking import Turn
 
-_MOST_TOKENS: Final = 32_000
 #: Bytes of the files below the allowed paths that the model is shown.
 _SHOWN_BYTES: Final = 400_000
-#: Characters of a model's or a provider's words that a failure quotes.
-_QUOTED: Final = 300
 
 
 class ModelExecutor:
@@ -74,10 +69,10 @@ class ModelExecutor:
             self._library, job.contract, earlier, "files", version=version, access=access, data=data, memory=memory, asks=asks
         ).in_one
         job.kept[PROMPT] = order.encode("utf-8", "replace")
-        api = _api_for(policy, model)
+        api = text_api_of(policy, model)
         try:
             async with asyncio.timeout(command_seconds(job.contract)):
-                reply = await _ask(gateway, model, order, api)
+                reply = await ask_text(gateway, model, [Turn("user", order)], api)
         except TimeoutError:
             gateway.recording.incomplete = True
             return ExecutionResult(failure=ExecutionFailure("task_timeout", "the model did not answer in time"))
@@ -91,12 +86,9 @@ class ModelExecutor:
         if isinstance(reply, ExecutionFailure):
             return ExecutionResult(failure=reply)
         job.kept[REPLY_LOG] = reply.text.encode("utf-8", "replace")
-        ending = gateway.records.last_ending
-        if reply.refusal or not is_complete(api, ending):
-            words = f"the reply ended early ({ending or 'no reason given'}), so files may be missing from it"
-            if reply.refusal:
-                words = f"the model declined ({ending}): {reply.refusal[:_QUOTED]}"
-            return ExecutionResult(failure=ExecutionFailure("model_reply_incomplete", words))
+        incomplete = why_incomplete(reply, api, gateway.records.last_ending)
+        if incomplete is not None:
+            return ExecutionResult(failure=incomplete)
         result = await change_of(job, job.kept[REPLY_LOG])
         stood_in = gateway.records.stand_ins(model)
         return replace(result, summary=f"{result.summary} ({stood_in})".strip()) if stood_in else result
@@ -115,54 +107,3 @@ async def _files(job: Job) -> list[str]:
         left -= len(content)
         parts.append(fence_text(name, content, limit=_SHOWN_BYTES))
     return [*parts, fence_text("files that are not shown", "\n".join(hidden))] if hidden else parts
-
-
-class _Reply(NamedTuple):
-    """The text of a reply, and the model's reason where it declines."""
-
-    text: str
-    refusal: str
-
-
-async def _ask(gateway: ModelGateway, model: str, order: str, api: Api) -> _Reply | ExecutionFailure:
-    """The reply, or why there is none."""
-    path, body = _request(model, order, api)
-    async with gateway.client() as client, client.post(path, json=body) as response:
-        answer: Any = await response.json(content_type=None)
-        if response.status != 200:
-            error = answer.get("error") if isinstance(answer, dict) else None
-            words = str(error.get("message", ""))[:_QUOTED] if isinstance(error, dict) else ""
-            return ExecutionFailure("model_unavailable", f"the model's provider answered {response.status}: {words}")
-    reply = _Reply(_text(answer), refusal_words(api, answer) if isinstance(answer, dict) else "")
-    return reply if any(reply) else ExecutionFailure("model_unavailable", "the model answered without words")
-
-
-def _api_for(policy: ModelsPolicy, model: str) -> Api:
-    """The API by which the model is asked for text. Raises DeniedError (``model_not_allowed``)."""
-    api = api_of(policy, model, TEXT_APIS)
-    if api is None:
-        words = f"{model} cannot be asked for text: its provider has none of the APIs for it"
-        raise DeniedError(words, code="model_not_allowed")
-    return api
-
-
-def _request(model: str, order: str, api: Api) -> tuple[str, dict[str, Any]]:
-    messages = [{"role": "user", "content": order}]
-    if api == "chat_completions":
-        return "/v1/chat/completions", {"model": model, "messages": messages}
-    if api == "messages":
-        return "/v1/messages", {"model": model, "messages": messages, "max_tokens": _MOST_TOKENS}
-    return "/v1/responses", {"model": model, "input": order}
-
-
-def _text(answer: Any) -> str:
-    """The words of a reply in any of the three forms; empty for what is none."""
-    try:
-        if "choices" in answer:
-            return str(answer["choices"][0]["message"]["content"] or "")
-        if "content" in answer:
-            return "".join(part["text"] for part in answer["content"] if part["type"] == "text")
-        items = [item for item in answer["output"] if item["type"] == "message"]
-        return "".join(part["text"] for item in items for part in item["content"] if part["type"] == "output_text")
-    except (KeyError, IndexError, TypeError):
-        return ""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 
 from gatewright.agents.policy import AgentsPolicy, load_agents
+from gatewright.clock import SystemClock
 from gatewright.contracts.vocabulary import ExecutorName
 from gatewright.models.cassettes import Playback
 from gatewright.models.policy import LoadedModels, load_models
 from gatewright.prompts.library import PromptLibrary
+from gatewright.research.answer_store import AnswerStore
+from gatewright.research.policy import RESEARCH_FILE
 from gatewright.sandbox import Sandbox
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.secrets.scanner import SecretScanner
@@ -45,6 +49,29 @@ def open_executors(
     library = PromptLibrary(settings.prompts)
     host = ExecutorHost(settings, workspaces, sandbox, scanner, library, agents, models, playback)
     return {kind: make(host) for kind, make in EXECUTORS.items()}
+
+
+def open_researchers(settings: Settings, scanner: SecretScanner, folder: Path) -> Mapping[ExecutorName, ChangeExecutor]:
+    """Return an executor of questions for each kind that has one; ``folder`` keeps answers from the network.
+
+    Raises ConfigurationError for a policy file that cannot be used.
+    """
+    models, policy = load_models(settings.policies), RESEARCH_FILE.load(settings.policies).policy
+    playback = Playback(settings.cassette) if settings.cassette is not None else None
+
+    def research() -> ChangeExecutor:
+        from gatewright.services.worker.research.executor import ResearchExecutor
+
+        clock = SystemClock()
+        store = AnswerStore(folder, policy.keep_hours, clock)
+        return ResearchExecutor(models, policy, store, scanner, clock, settings.pool, playback)
+
+    def take() -> ChangeExecutor:
+        from gatewright.services.worker.research.given_findings import GivenFindings
+
+        return GivenFindings(scanner)
+
+    return {"model": _OnFirstUse(research), "reply": _OnFirstUse(take)}
 
 
 class _OnFirstUse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -634,6 +634,10 @@ class EvidenceReport(Document):
     """URIs of artifacts that are left out on purpose, because they hold what looks like a secret. Each is in missing too."""
 
 
+#: Characters of a quote.
+MOST_QUOTE: Final = 2000
+
+
 class EvidenceSource(Document):
     name: NonEmpty
     """Name by which claims refer to it."""
@@ -641,6 +645,21 @@ class EvidenceSource(Document):
     """Where it was found."""
     sha256: str | None = None
     """SHA-256, in hex, of what was read, if it was kept."""
+    text_sha256: str | None = None
+    """SHA-256, in hex, of its text in UTF-8, in which quotes are found."""
+    media_type: str | None = None
+    """The type that it was sent with."""
+    retrieved_at: Timestamp | None = None
+    """When it was read."""
+
+
+class EvidenceQuote(Document):
+    source: NonEmpty
+    """Name of the source."""
+    text: Annotated[str, Meta(min_length=1, max_length=MOST_QUOTE)]
+    """The quote, verbatim."""
+    offset: Count
+    """Number of characters (code points) before it in the source's text."""
 
 
 class EvidenceClaim(Document):
@@ -648,6 +667,8 @@ class EvidenceClaim(Document):
     """The finding."""
     sources: tuple[str, ...]
     """Names of the sources that support it."""
+    quotes: Annotated[tuple[EvidenceQuote, ...], Meta(max_length=20)] = ()
+    """What the sources state, word by word. The citations gate requires at least one."""
 
 
 class EvidenceBundle(Document):
