@@ -177,8 +177,8 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
             for gate in _CHOSEN_AFTER:
                 yield from _need(moment, standing, gate, layout.EVENTS)
         case e.StateEntered(state="S4") if not run.candidates:
-            gate: GateName = "reviewer" if run.kind.reviews else "integrated"
-            yield from _need(moment, standing, gate, layout.EVENTS if gate == "integrated" else layout.REVIEW_REPORT)
+            before: GateName = "reviewer" if run.kind.reviews else "integrated"
+            yield from _need(moment, standing, before, layout.REVIEW_REPORT if run.kind.reviews else layout.EVENTS)
         case e.StateEntered(state="QUEUED" | "S6") | e.Landed():
             yield from _check_end_allowed(moment, standing)
         case _:
