@@ -21,6 +21,7 @@ from gatewright.ecosystems.registry import recognise
 from gatewright.errors import CommandRefusedError, Fault, ScopeError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER, is_wider
+from gatewright.run.kinds import KINDS
 from gatewright.sandbox.argv import parse_command
 from gatewright.worker_role import ways, worker_permissions
 
@@ -38,7 +39,8 @@ def left_open(request: RunRequest) -> tuple[str, ...]:
         "acceptance_tests": not request.acceptance_tests,
         "executor": not ways(request),
     }
-    return tuple(name for name, is_open in empty.items() if is_open)
+    unread = KINDS[request.task_type].unread
+    return tuple(name for name, is_open in empty.items() if is_open and name not in unread)
 
 
 async def faults_of(

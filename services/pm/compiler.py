@@ -6,8 +6,6 @@ that is asked again), and a change that is dropped when it fails.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from gatewright.contracts import RequestTask, RunRequest, TaskContract
 from gatewright.contracts.order import Order
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
@@ -15,9 +13,9 @@ from gatewright.contracts.vocabulary import Agent, TimeoutRetry
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.profiles.choice import chosen_profile, environment_of
 from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
-from gatewright.rules.contracts import contract_task_id
+from gatewright.rules.contracts import contract_task_id, with_role
 from gatewright.services.pm.completeness import check_complete
-from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, answers, resolve_role, ways, worker_permissions
+from gatewright.worker_role import PERMISSIONS, TOOL_SET, WORKER, answers, ways
 
 #: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
 DEFAULT_SECONDS = 600.0
@@ -29,7 +27,7 @@ FORBIDDEN_ACTIONS = ("rm -rf", "sudo", "ssh", "curl", "wget", "edit .env")
 
 
 def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPolicy = NO_PROFILES) -> TaskContract:
-    """The run's task contract (specification 6.1): id ``<run_id>.contract``, owned by ``owner``, assigned to the worker.
+    """The run's task contract (specification 6.1): id ``<run_id>.contract``, owned by ``owner``, assigned by its task type.
 
     Raises what ``check_complete`` raises.
     """
@@ -39,15 +37,15 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
     shared = {name: getattr(request, name) for name in Order.__struct_fields__}
     contract = TaskContract(
         task_id=contract_task_id(task.run_id),
-        task_type="IMPLEMENT",
+        task_type=request.task_type,
         owner_agent=owner,
         assigned_agent=WORKER,
         inputs=Inputs(spec=request.request, artifacts=request.artifacts),
-        required_outputs=REQUIRED_OUTPUTS,
+        required_outputs=(),
         allowed_paths=request.allowed_paths,
         forbidden_actions=FORBIDDEN_ACTIONS,
         acceptance_tests=request.acceptance_tests,
-        tool_permissions=worker_permissions(interactive=request.interactive),
+        tool_permissions=PERMISSIONS,
         policy_pack=request.policy_pack,
         timeout_retry=request.timeout_retry or _one_try_per_answer(request),
         rollback=Rollback(strategy="worktree_drop", baseline_ref=task.baseline_commit),
@@ -59,7 +57,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
         environment_profile=profile,
         **shared | {"environment": environment_of(request, profile)},
     )
-    return replace(contract, role_contract=resolve_role(contract))
+    return with_role(contract)
 
 
 def _one_try_per_answer(request: RunRequest) -> TimeoutRetry:

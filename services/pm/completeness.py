@@ -10,6 +10,7 @@ from gatewright.contracts import RunRequest
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import Fault, MalformedError, ScopeError
 from gatewright.executor_kinds import EXECUTOR_KINDS
+from gatewright.run.kinds import KINDS
 from gatewright.worker_role import has_answers, ways
 
 INCOMPLETE = "request_incomplete"
@@ -31,11 +32,12 @@ def check_complete(request: RunRequest) -> None:
 
 
 def _missing(request: RunRequest) -> Iterator[Fault]:
-    if not request.allowed_paths:
+    unread = KINDS[request.task_type].unread
+    if not request.allowed_paths and "allowed_paths" not in unread:
         yield _required_fault("/allowed_paths", "the paths that may be changed")
-    if not request.acceptance_tests:
+    if not request.acceptance_tests and "acceptance_tests" not in unread:
         yield _required_fault("/acceptance_tests", "the commands that prove the change")
-    if not ways(request):
+    if not ways(request) and "executor" not in unread:
         *others, last = EXECUTOR_KINDS
         yield _required_fault("/executor", f"how the change is made: {', '.join(others)} or {last}")
     for pointer, executor in _executors(request):

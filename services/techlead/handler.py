@@ -57,9 +57,10 @@ class TechLeadHandler:
         wanted = task.sharding.count if task.sharding is not None else 1
         executor = task.executor
         # One patch or reply is indivisible: only a maker that works again can be assigned its own paths.
-        if wanted == 1 or executor is None or not EXECUTOR_KINDS[executor.kind].splits:
+        # An order for a plan names no maker.
+        if wanted == 1 or (executor is not None and not EXECUTOR_KINDS[executor.kind].splits):
             return (Group(tuple(task.allowed_paths), 0),)
-        if not all(scope.takes_paths(command) for command in executor.commands):
+        if executor is not None and not all(scope.takes_paths(command) for command in executor.commands):
             raise MalformedError(f"a command without {scope.PATHS_WORD} cannot be split", code="plan_invalid")
         mirror, baseline = await open_baseline(task, self._mirrors)
         entries = await mirror.files(await mirror.tree_of(baseline), tuple(allowed))

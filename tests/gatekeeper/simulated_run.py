@@ -21,9 +21,11 @@ from gatewright.contracts.reports import (
     NextSteps,
     ScopeCheck,
 )
+from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Judging, TimeoutRetry
 from gatewright.run.events import StateEntered, event_of
 from gatewright.run.evolve import fold
+from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run, run_id_of
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.decide import decide
@@ -55,6 +57,7 @@ class Script:
     judging: Judging = "in_turn"
     #: The executor is an agent, which is asked anew for each attempt.
     asked: bool = False
+    task_type: TaskType = "IMPLEMENT"
 
 
 @dataclass
@@ -76,6 +79,7 @@ class SimulatedRun:
 
     def request(self) -> RunRequest:
         return make_request(
+            task_type=self.script.task_type,
             executor=self._executor(),
             timeout_retry=TimeoutRetry(timeout_sec=60, max_retries=self.script.retries, retry_backoff_sec=0),
         )
@@ -83,11 +87,14 @@ class SimulatedRun:
     def contract(self) -> TaskContract:
         return make_contract(
             RUN_ID,
+            task_type=self.script.task_type,
             executor=self._executor(),
             timeout_retry=TimeoutRetry(timeout_sec=60, max_retries=self.script.retries, retry_backoff_sec=0),
         )
 
-    def _executor(self) -> Executor:
+    def _executor(self) -> Executor | None:
+        if not KINDS[self.script.task_type].works:
+            return None
         if self.script.asked:
             return Executor(kind="agent")
         return Executor(kind="command", commands=("python codemod.py",) * (self.script.retries + 1))

@@ -146,6 +146,7 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
         idempotency_key=item.key,
         named_publishers=verdict.named_publishers,
         orderers=verdict.orderers,
+        task_type=document.task_type,
     )
     draft = Draft.begin(item, accepted, now)
     if not draft.judged(verdict.report):
@@ -159,7 +160,8 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
 
 def _plan(draft: Draft, contract: TaskContract) -> None:
     draft.add(e.StateEntered(state="S1"))
-    draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
+    if draft.run.kind.plans:
+        draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
 
 def _people_input(
@@ -215,18 +217,29 @@ def _record_reply(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) 
                 for manifest in judged.transfers if judged is not None else ():
                     draft.add(e.TransferPlanned(manifest=manifest))
                 draft.add(e.PlanAccepted(plan=plan))
+                _finish_document(draft)
         case TaskResult() as result:
             _record_work(draft, result, verdicts)
         case ReviewReport() as review:
             draft.add(e.ReviewReceived(report=review))
-            if _passing(draft, verdicts[:1], evidence=review):
+            if _passing(draft, verdicts[:1], evidence=review) and not _finish_document(draft):
                 draft.add(e.StateEntered(state="S4"))
                 _test(draft, verdicts[1:])
         case TestReport() as tests:
             early = comes_before_its_turn(draft.run)
             draft.add(e.TestsReceived(report=tests))
-            if not early:
-                _passing(draft, verdicts, evidence=tests)
+            if not early and _passing(draft, verdicts, evidence=tests):
+                _finish_document(draft)
+
+
+def _finish_document(draft: Draft) -> bool:
+    """End a run that lands nothing once its last gate has passed. Return whether it did."""
+    run = draft.run
+    if run.kind.lands:
+        return False
+    draft.add(e.StateEntered(state="S6"))
+    draft.finish("SUCCESS", *endings.document_ending(run))
+    return True
 
 
 def _test(draft: Draft, verdicts: Sequence[Verdict]) -> None:
@@ -335,9 +348,13 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     verdict = verdict_of(verdicts, CandidateVerdict)
     if _passing(draft, verdicts) and verdict is not None:
         draft.add(verdict.composed())
+        if not draft.run.kind.reviews:
+            draft.add(e.StateEntered(state="S4"))
+            draft.dispatch_judge("testrunner", orders.testing)
+            return
         draft.add(e.StateEntered(state="S3"))
         draft.dispatch_judge("reviewer", orders.reviewing)
-        if draft.run.accepted.judging == "together":
+        if draft.run.accepted.judging == "together" and draft.run.kind.tests:
             draft.dispatch_judge("testrunner", orders.testing)
 
 

@@ -393,6 +393,8 @@ def next_step(run: Run) -> str | None:
         return "refuse"
     if stage is not None and not is_cleared(run, stage):
         return "ask" if unasked_rules(run, stage) and not run.parked else None
+    if run.state == "S1" and run.kind.examines:
+        return "compose"
     if run.state == "S1" and run.plan is not None:
         return "locks"
     if run.state == "S5" and run.locks is None:

@@ -39,6 +39,7 @@ from gatewright.rules.routing import is_due, path_kinds
 from gatewright.rules.standing import APPROVAL_LAPSED, HeldRoster, hold_roster, rests_on_people, used_grants, with_roster
 from gatewright.run.candidates import made_by
 from gatewright.run.events import LocksTaken
+from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 from gatewright.run.states import QUEUED
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
@@ -119,7 +120,7 @@ class GateEngine:
             case q.DiffCheck():
                 return await self._diff(question)
             case q.IntegratedCheck(run=run):
-                return await self._judge_integrated(run)
+                return await (self._examined(run) if run.kind.examines else self._judge_integrated(run))
             case q.ReviewCheck(run=run, report=review):
                 context = self._begin(run, "reviewer", review.task_id)
                 await asyncio.to_thread(judge_review, context, review, run, question.makers)
@@ -182,7 +183,7 @@ class GateEngine:
         policies = self.policies
         facts = (policies.sha256, self.versions, policies.digests, host())
         pack = policies.packs.pack(document.policy_pack or policies.packs.default)
-        mutation = pack.mutation.bounds() if pack.mutation else None
+        mutation = pack.mutation.bounds() if pack.mutation and KINDS[document.task_type].lands else None
         pools = policies.pools.placement(RunNeeds.of(document, policies.environments))
         asked = policies.people.of(document.repository.url) if document.repository is not None else ()
         return q.IntakeVerdict(
@@ -226,6 +227,8 @@ class GateEngine:
         return q.ContractVerdict(context.close(), pools)
 
     async def _transfers(self, context: GateContext, run: Run) -> tuple[TransferManifest, ...]:
+        if not run.kind.works:
+            return ()
         try:
             return await plan_transfers(context, run, _contract(run), self.mirrors, self.secrets.scanner)
         except GatewrightError as error:
@@ -306,6 +309,27 @@ class GateEngine:
         granted = any(rule.grants is not None for rule in run.accepted.approval_rules)
         moved = await asyncio.to_thread(version_move, candidate.patch) if granted else None
         return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds, moved)
+
+    async def _examined(self, run: Run) -> q.CandidateVerdict:
+        """Compose the candidate of a review or a test from commits of the repository."""
+        context = self._begin(run, "integrated")
+        candidate, patch, names = None, "", ""
+        try:
+            change = context.of_change(_contract(run), await self._mirror(run))
+            candidate = await candidates.take_commits(change, run)
+            if candidate is not None and await self.secrets.judge(change, candidate.changes):
+                patch, names = await asyncio.gather(
+                    self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)
+                )
+                context.report.saw(seen.PATCH, patch)
+        except GatewrightError as error:
+            _fail(context.report, error)
+        if candidate is None:
+            return q.CandidateVerdict(context.close(), "", patch, names, 0)
+        rules = run.accepted.routing
+        kinds = path_kinds(rules, (each.path for each in candidate.changes)) if rules is not None else None
+        facts = (len(candidate.changes), changed_lines(candidate.patch), kinds)
+        return q.CandidateVerdict(context.close(), candidate.tree, patch, names, *facts)
 
     async def _people(self, question: q.DecisionCheck) -> q.DecisionVerdict:
         patch = await judged_patch(question.run, question.decisions, self.artifacts)

@@ -21,6 +21,7 @@ def status_of(past: FollowedRun) -> RunStatus:
         since=past.state_since,
         created_at=run.created_at,
         attempt=run.attempt,
+        task_type=run.accepted.task_type,
         tasks=tuple(
             TaskStanding(task_id=t.task_id, role=t.role, status=t.status, attempt=t.attempt) for t in run.tasks.values()
         ),

@@ -18,7 +18,9 @@ _LINKS: dict[str, ChangeKind] = {SYMLINK: "symlink", SUBMODULE: "submodule"}
 def paths(subject: Subject) -> Iterator[Finding]:
     """Blocking: a path outside ``allowed_paths``; a symbolic link or a submodule that comes or changes
     without the contract's leave."""
-    outside = set(scope.outside(subject.contract.allowed_paths, [file.path for file in subject.files]))
+    allowed = subject.contract.allowed_paths
+    # An order for a review limits no paths.
+    outside = set(scope.outside(allowed, [file.path for file in subject.files])) if allowed else frozenset()
     for file in subject.files:
         if file.path in outside:
             yield file.finding(OUT_OF_SCOPE, "lies outside the contract's paths", blocking=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatewright.contracts.order import Order
+from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
@@ -54,9 +55,11 @@ class RunRequest(Order):
     """Refuse acceptance tests that prove nothing, such as true or echo."""
     idempotency_key: Annotated[str, Meta(min_length=KEY_LENGTHS[0], max_length=KEY_LENGTHS[-1])] | None = None
     """Key of the sender. The same key twice gives the same run."""
+    task_type: TaskType = "IMPLEMENT"
+    """Kind of the run: a change, or a plan, review or test that lands nothing."""
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "baseline_ref", "policy_pack", "priority", "tests")
+        keep_one_spelling(self, "baseline_ref", "policy_pack", "priority", "task_type", "tests")
 
 
 class RequestTask(Document):

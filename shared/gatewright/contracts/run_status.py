@@ -12,6 +12,7 @@ import msgspec
 from gatewright.contracts.activity import ActivityKind, ProcessId
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import GateName
+from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import (
     Attempt,
     Count,
@@ -138,6 +139,8 @@ class RunStatus(Document):
     a resource that was unavailable. Older versions leave it out."""
     landed: LandedChange | None = None
     """Where the change is, once it has landed."""
+    task_type: TaskType = "IMPLEMENT"
+    """Kind of the run: a change, or a plan, review or test that lands nothing."""
     bundle: SealedBundle | None = None
     """The signed bundle, once it is sealed."""
     silent_since: Timestamp | None = None

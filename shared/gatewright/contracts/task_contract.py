@@ -260,13 +260,14 @@ class TaskContract(Order):
     """What the agent is given."""
     required_outputs: tuple[RequiredOutput, ...]
     """What the task has to produce."""
-    allowed_paths: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
+    allowed_paths: tuple[NonEmpty, ...]
     """Where files may change: exact paths or directory prefixes, with /, from the repository's root. No wildcards
-    (specification 6.1)."""
+    (specification 6.1). Empty only where nothing changes: in an order for a review or a test."""
     forbidden_actions: tuple[str, ...]
     """What must not be done, beside the policy's own list (specification 8, mechanism 5)."""
-    acceptance_tests: Annotated[tuple[AcceptanceTest, ...], Meta(min_length=1)]
-    """The commands that the test runner runs on the candidate, exactly these and no others."""
+    acceptance_tests: tuple[AcceptanceTest, ...]
+    """The commands that the test runner runs on the candidate, exactly these and no others. Empty only in an order for a
+    review."""
     tool_permissions: ToolPermissions
     """What the agent may use; never more than its role has (specification 8, mechanism 5)."""
     timeout_retry: TimeoutRetry
@@ -280,7 +281,7 @@ class TaskContract(Order):
     mcp_tool_set: Annotated[tuple[NonEmpty, ...], Meta(min_length=1)]
     """MCP tools that must be available when the task starts, as the tech lead declares them."""
     task_type: TaskType = "IMPLEMENT"
-    """Order for the assigned agent."""
+    """Order for the assigned agent. In an order, the kind of the run: only IMPLEMENT lands a change."""
     parent_task_id: str | None = None
     """The task that this one was split from, or that failed and is fixed by this one."""
     policy_pack: PolicyPack | None = None

@@ -63,7 +63,7 @@ _COMMANDS = {
     "repository_shallow": "fetch the missing commits with `git fetch --unshallow`, then run the same command again",
     "repository_unavailable": "check that the repository exists and that git can fetch it from this host",
     "repository_unreadable": "give the account of Gatewright the right to read the repository, or name another one",
-    "request_incomplete": "add the missing option: --allow PATH, --test CMD and one of --exec, --patch, --reply, --head",
+    "request_incomplete": "add the missing option, such as --allow PATH, --test CMD, --exec, --patch, --reply or --head",
     "run_ambiguous": "write more of the run id",
     "run_expired": "read the run from the bundle that the message names; `gatewright fetch` copies a stored one",
     "run_id_invalid": "give a run id that `gatewright runs` prints",

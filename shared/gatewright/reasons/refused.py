@@ -32,6 +32,7 @@ _CONTRACTS = {
     "environment_tool_missing": "use an environment that has the program, or correct the tools in policies/environments.json",
     "environment_tracked": "remove the environment from the repository, or name an untracked one",
     "executor_missing": "choose how to make the change: --exec, --patch, --reply or --head",
+    "field_unread": "remove the field that the message names: a run of this kind does not read it",
     "need_unknown": "name needs that a pool of policies/pools.json offers; the message lists them",
     "no_further_answer": "give the executor one answer per round, or allow fewer rounds",
     "no_pool_for_needs": "request less, or have the operator add a pool with all needs to policies/pools.json",

@@ -93,9 +93,9 @@ def stage_of(run: Run) -> AskStage | None:
     match run.parked_from or run.state:
         case "S3" | "S4" if handed_over(run):
             return "round"
-        case "S1" if run.plan is not None:
+        case "S1" if run.plan is not None or (run.kind.examines and run.candidate is None):
             return "contract"
-        case "S4" if run.tests_passed:
+        case "S4" if run.tests_passed and run.kind.lands:
             return "candidate"
         case _:
             return None

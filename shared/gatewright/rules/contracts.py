@@ -12,20 +12,42 @@ from msgspec.structs import fields, replace
 
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
-from gatewright.contracts.vocabulary import AcceptanceTest
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, ToolPermissions
 from gatewright.profiles.choice import environment_of
+from gatewright.rules.task_contracts import READ_ONLY, REVIEWER, TECH_LEAD, TEST_RUNNER, TESTING
 from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, resolve_role, worker_permissions
+
+#: Agent and permissions of an order that changes nothing, by task type. SEARCH has none: no such order is accepted.
+_AGENTS: Mapping[str, tuple[Agent, ToolPermissions]] = {
+    "PLAN": (TECH_LEAD, READ_ONLY),
+    "REVIEW": (REVIEWER, READ_ONLY),
+    "TEST": (TEST_RUNNER, TESTING),
+}
+
+
+def with_role(contract: TaskContract) -> TaskContract:
+    """Return the contract with the agent of its task type, and the permissions, outputs and resolved role that follow."""
+    agent, permissions = _AGENTS.get(contract.task_type, (WORKER, worker_permissions(interactive=contract.interactive)))
+    works = agent is WORKER
+    contract = replace(
+        contract,
+        assigned_agent=agent,
+        tool_permissions=permissions,
+        required_outputs=REQUIRED_OUTPUTS if works else (),
+        role_contract=None,
+    )
+    return replace(contract, role_contract=resolve_role(contract)) if works else contract
+
 
 #: Values of fields that are the same in every compiled contract, from the contract and the run id.
 _UNIFORM: Mapping[str, Callable[[TaskContract, str], object]] = {
     "task_id": lambda _contract, run_id: contract_task_id(run_id),
-    "task_type": lambda _contract, _run_id: "IMPLEMENT",
     "parent_task_id": lambda _contract, _run_id: None,
     "attempt": lambda _contract, _run_id: 1,
-    "assigned_agent": lambda _contract, _run_id: WORKER,
-    "required_outputs": lambda _contract, _run_id: REQUIRED_OUTPUTS,
-    "tool_permissions": lambda contract, _run_id: worker_permissions(interactive=contract.interactive),
-    "role_contract": lambda contract, _run_id: resolve_role(contract),
+    "assigned_agent": lambda contract, _run_id: with_role(contract).assigned_agent,
+    "required_outputs": lambda contract, _run_id: with_role(contract).required_outputs,
+    "tool_permissions": lambda contract, _run_id: with_role(contract).tool_permissions,
+    "role_contract": lambda contract, _run_id: with_role(contract).role_contract,
     "evidence_links": lambda _contract, _run_id: (),
     "mcp_tool_set": lambda _contract, _run_id: TOOL_SET,
 }
@@ -75,6 +97,11 @@ def unlike_compiled(contract: TaskContract, run_id: str) -> Iterator[str]:
     for name, make in _UNIFORM.items():
         if getattr(contract, name) != make(contract, run_id):
             yield name
+
+
+def default_of(order: RunRequest | TaskContract, name: str) -> object:
+    """Return the default of an order's field; no value at all for a required one."""
+    return next(field.default for field in fields(order) if field.name == name)
 
 
 def contract_task_id(run_id: str) -> str:

@@ -31,6 +31,11 @@ def landed_ending(ref: str) -> Ending:
     return Ending("ok", "landed" if ref else "proven; nothing was to be landed")
 
 
+def document_ending(run: Run) -> Ending:
+    """Return the ending of a run that lands nothing and has made its document."""
+    return Ending(run.kind.code, run.kind.words)
+
+
 def refused_ending(report: GateReport) -> Ending:
     """Return the ending after a gate's refusal."""
     return Ending(report.code, f"{report.gate} gate: {report.summary}")

@@ -40,6 +40,8 @@ ROSTER = "approvers.json"
 FILES_WRITTEN, FILES_REMOVED, FILES_LOST = "files_written", "files_removed", "files_lost"
 SECRET_SCANNER, ENVIRONMENT, FLAKY = "secret_scanner", "environment", "flaky"
 COMMIT, TREE = "commit", "tree"
+#: The rule of the integrated gate on a candidate that is taken from commits.
+COMMITS_RULE = "commits"
 #: Prefix of rules on commands: each is a part of one rule on all of them.
 COMMANDS = "commands."
 #: The test runner's record of the candidate's files that commands edited.
@@ -69,6 +71,10 @@ RULES: dict[GateName, frozenset[str]] = {
     "queue": frozenset(COMPLETION),
     "landing": frozenset(COMPLETION),
 }
+
+
+#: The same for a candidate that no worker made.
+_EXAMINED = frozenset({COMMITS_RULE, "secrets"})
 
 
 class LookedAt(NamedTuple):
@@ -206,7 +212,8 @@ def missing_rules(run: Run, report: GateReport, decisions: Sequence[Decision] = 
     if report.verdict != "PASS" and not whole:
         return ()
     asked = [run.approvals.get(each.request_id) for each in decisions if report.gate == "approval"]
-    wanted = RULES.get(report.gate, frozenset()) | {decided_rule(each.request.rule) for each in asked if each is not None}
+    rules = _EXAMINED if run.kind.examines and report.gate == "integrated" else RULES.get(report.gate, frozenset())
+    wanted = rules | {decided_rule(each.request.rule) for each in asked if each is not None}
     return tuple(sorted(wanted - {rule.rule for rule in report.rules}))
 
 
@@ -301,7 +308,8 @@ def _integrated_evidence(run: Run, composed: e.CandidateComposed | None) -> Iter
     for task in run.workers():
         yield LookedAt(task.task_id, task.tree)
         yield LookedAt(owned_files(task.task_id), None)
-    yield from (LookedAt(name, None) for name in (FILES_WRITTEN, FILES_REMOVED, FILES_LOST, SECRET_SCANNER))
+    counted = () if run.kind.examines else (FILES_WRITTEN, FILES_REMOVED, FILES_LOST)
+    yield from (LookedAt(name, None) for name in (*counted, SECRET_SCANNER))
 
 
 def _tests(run: Run, tests: TestReport) -> Iterator[LookedAt]:

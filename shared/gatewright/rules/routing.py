@@ -26,7 +26,7 @@ _NAMED = 8
 
 def is_due(run: Run) -> bool:
     """Return whether the candidate has passed every gate before the landing and has no recorded routing."""
-    if run.accepted.routing is None or run.state != "S4" or not run.tests_passed or run.candidate is None:
+    if run.accepted.routing is None or not run.kind.lands or run.state != "S4" or not run.tests_passed or run.candidate is None:
         return False
     return run.routing is None or run.routing.candidate_tree != run.candidate.tree
 

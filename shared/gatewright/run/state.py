@@ -27,6 +27,7 @@ from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import MalformedError
+from gatewright.run.kinds import KINDS, RunKind
 from gatewright.run.states import PARKED, TERMINAL, State, Status
 
 if TYPE_CHECKING:
@@ -226,6 +227,11 @@ class Run(Struct, frozen=True):
     def parked(self) -> bool:
         """Whether it waits for a person."""
         return self.state == PARKED
+
+    @property
+    def kind(self) -> RunKind:
+        """Kind of the run, by the task type of its order."""
+        return KINDS[self.accepted.task_type]
 
     @property
     def request(self) -> RunRequest | None:

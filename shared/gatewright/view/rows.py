@@ -24,8 +24,8 @@ from gatewright.run.spending import spending_of
 from gatewright.run.state import Run, RunTask
 from gatewright.work_documents.request_summary import change_size, gate_standing, request_summary
 
-#: Stages of a run for people: working, waiting for a person, waiting for locked paths, landed, ended otherwise.
-RunStage = Literal["running", "person", "locks", "landed", "failed"]
+#: Stages of a run for people: working, waiting for a person or for locked paths, landed, ended with a document, failed.
+RunStage = Literal["running", "person", "locks", "landed", "done", "failed"]
 STAGES: Final[tuple[RunStage, ...]] = get_args(RunStage)
 #: Stages of an open run.
 OPEN_STAGES: Final = frozenset({"running", "person", "locks"})
@@ -101,6 +101,13 @@ class BoardRow:
     change: str = ""
     judged_ref: str = ""
     judged_head: str = ""
+    #: Name of the kind of run.
+    kind: str = "change"
+
+    @property
+    def title(self) -> str:
+        """Return the request, after the kind of a run that is not a change."""
+        return self.request if self.kind == "change" else f"{self.kind}: {self.request}"
 
     @property
     def is_open(self) -> bool:
@@ -154,6 +161,7 @@ def row_of(followed: FollowedRun, sequence: int) -> BoardRow:
         change=_change_size(run),
         judged_ref=(judged.ref or "") if judged is not None else "",
         judged_head=judged.head if judged is not None else "",
+        kind=run.kind.name,
         tokens=used.tokens,
         nano_usd=used.nano_usd,
         least=used.least,
@@ -197,7 +205,7 @@ def with_target(row: BoardRow, moved: MovedTarget | None) -> BoardRow:
 def stage_of(run: Run) -> RunStage:
     """Return the stage of a run for people."""
     if run.ended:
-        return "landed" if run.status == "SUCCESS" else "failed"
+        return "failed" if run.status != "SUCCESS" else "landed" if run.kind.lands else "done"
     if run.parked:
         return "person"
     return "locks" if run.waiting_for_locks else "running"
@@ -206,7 +214,7 @@ def stage_of(run: Run) -> RunStage:
 def judged_branch(run: Run) -> SourceBranch | None:
     """Return the head of the change request that the run judges, which the integrated gate compares; None without one."""
     ordered = run.contract or run.request
-    return ordered.change_request if ordered is not None else None
+    return ordered.change_request if ordered is not None and run.kind.lands else None
 
 
 def seconds_since(moment: str, now: datetime) -> float:

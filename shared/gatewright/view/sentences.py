@@ -88,7 +88,8 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
             return [("given", payload.role, f"starts {view.short(payload.task_id)}")]
         case e.ContractCompiled(contract=contract):
             tests = count(len(contract.acceptance_tests), "acceptance test")
-            return [("plain", "pm", f"compiled the contract: {', '.join(contract.allowed_paths)}; {tests}")]
+            parts = [", ".join(contract.allowed_paths), tests if contract.acceptance_tests else ""]
+            return [("plain", "pm", f"compiled the contract: {'; '.join(filter(None, parts)) or view.run.kind.name}")]
         case e.PlanAccepted(plan=plan):
             parts = [f"{view.short(c.task_id)}: {', '.join(c.allowed_paths)}" for c in plan.contracts]
             return [("plain", "techlead", f"{count(len(parts), 'shard')}: " + "; ".join(parts))]

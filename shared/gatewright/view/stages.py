@@ -104,9 +104,9 @@ def _lines_of(event: e.RunEvent, view: RunView) -> Iterator[_Line]:  # noqa: C90
     match event:
         case e.GateJudged(report=report):
             yield from _verdict_lines(report, view)
-        case e.PlanAccepted(plan=plan) if len(plan.contracts) > 1:
+        case e.PlanAccepted(plan=plan) if len(plan.contracts) > 1 or not run.kind.lands:
             parts = (", ".join(contract.allowed_paths) for contract in plan.contracts)
-            yield "good", "plan", f"{len(plan.contracts)} shards: {'; '.join(parts)}"
+            yield "good", "plan", f"{sentences.count(len(plan.contracts), 'shard')}: {'; '.join(parts)}"
         case e.TaskFinished(result=result):
             if result.status != "SUCCESS":
                 code, _, words = (result.failure or result.status).partition(": ")
@@ -114,8 +114,9 @@ def _lines_of(event: e.RunEvent, view: RunView) -> Iterator[_Line]:  # noqa: C90
             yield from _remark_lines(remarks.worker_remarks(result))
         case e.TaskFailed(error=error):
             yield "bad", _STAGES_OF_ROLES.get(error.role or "", "run"), f"{error.message} [{error.code}]"
-        case e.CandidateComposed(changed_files=files, candidate=number):
-            inside = f", inside {_names(run.contract.allowed_paths)}" if run.contract is not None and files else ""
+        case e.CandidateComposed(changed_files=files, candidate=number) if run.kind.reviews:
+            allowed = run.contract.allowed_paths if run.contract is not None and files else ()
+            inside = f", inside {_names(allowed)}" if allowed else ""
             prefix = f"candidate {number}: " if number else ""
             yield "good", "scope", f"{prefix}{sentences.count(files, 'file')} changed{inside}"
         case e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalByGrant() | e.ApprovalExpired():

@@ -24,7 +24,7 @@ from gatewright.git.paths import display
 from gatewright.git.process import OutputTooLargeError
 from gatewright.git.request_head import moved_fault, source_fault
 from gatewright.rules.file_growth import file_growth
-from gatewright.rules.gate_evidence import CANDIDATE_TREE, FILES_REMOVED, FILES_WRITTEN, owned_files
+from gatewright.rules.gate_evidence import CANDIDATE_TREE, COMMITS_RULE, FILES_REMOVED, FILES_WRITTEN, owned_files
 from gatewright.run.state import Run, RunTask
 from gatewright.scope import AllowedPaths
 from gatewright.services.gatekeeper.gates.change.contents import file_pairs, in_portions
@@ -184,6 +184,33 @@ async def compose(context: ChangeContext, run: Run) -> ComposedCandidate | None:
             return None
     baseline = run.accepted.baseline_tree
     changes, patch = await asyncio.gather(mirror.changes(baseline, tree), mirror.diff(baseline, tree))
+    return ComposedCandidate(tree, changes, patch)
+
+
+async def take_commits(context: ChangeContext, run: Run) -> ComposedCandidate | None:
+    """Take the candidate of a review from the head of its order, and that of a test from the baseline, without a change.
+
+    Returns:
+        The candidate; None, with a violation in the report, when the head is missing, has moved or changes nothing.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
+    report, mirror, baseline = context.report, context.mirror, run.accepted.baseline_tree
+    source, tree = context.contract.source_branch, baseline
+    report.checked(COMMITS_RULE, source.head if source is not None else run.accepted.baseline_commit)
+    if source is not None:
+        report.checked(SOURCE_RULE, source.head)
+        if source.ref is not None and (fault := await moved_fault(mirror, source)):
+            report.violate("source_moved", SOURCE_RULE, fault)
+            return None
+        await mirror.ensure(source.head)
+        tree = await mirror.tree_of(source.head)
+    changes, patch = await asyncio.gather(mirror.changes(baseline, tree), mirror.diff(baseline, tree))
+    if source is not None and not changes:
+        report.violate("empty_diff", COMMITS_RULE, f"{source.head} has the tree of the baseline: there is nothing to review")
+        return None
+    report.saw(CANDIDATE_TREE, tree)
     return ComposedCandidate(tree, changes, patch)
 
 

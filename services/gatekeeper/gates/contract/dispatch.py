@@ -11,9 +11,10 @@ from itertools import pairwise
 from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.vocabulary import Agent, RoleName
+from gatewright.run.kinds import KINDS
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.policies.roles import IMPLEMENTING
+from gatewright.services.gatekeeper.policies.roles import IMPLEMENTING, TASKS
 
 FORBIDDEN = "dispatch_forbidden"
 
@@ -42,12 +43,11 @@ def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
 
 
 def judge_order(context: GateContext, contract: TaskContract) -> None:
-    """Require that an order asks for a change. Only the gatekeeper orders reviews and tests, on its own candidate."""
-    report = context.report
+    """Require that an order asks for a kind of run that there is, of a role that does it."""
+    report, role = context.report, contract.assigned_agent.role
     report.checked("dispatch.task_type", contract.task_type)
-    if contract.task_type != "IMPLEMENT" or contract.assigned_agent.role not in IMPLEMENTING:
-        words = f"a run begins with IMPLEMENT, not with {contract.task_type} for a {contract.assigned_agent.role}"
-        report.violate(FORBIDDEN, "dispatch.task_type", words)
+    if not KINDS[contract.task_type].opens or TASKS.get(role) != contract.task_type:
+        report.violate(FORBIDDEN, "dispatch.task_type", f"no run begins with {contract.task_type} for a {role}")
 
 
 def may_dispatch(context: GateContext, owner: Agent, role: RoleName) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from gatewright.contracts.vocabulary import Judging, PolicyPack, Repository, TimeoutRetry
 from gatewright.rules.reports.proof import Testing
+from gatewright.run.kinds import RunKind
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.policies.packs import PackRules
 
@@ -21,8 +22,10 @@ _JUDGING: Final[Mapping[Judging, str]] = {
 }
 
 
-def judge_pack(context: GateContext, name: PolicyPack, repository: Repository | None, retry: TimeoutRetry | None) -> PackRules:
-    """Check the pack's rules about landing and retries.
+def judge_pack(
+    context: GateContext, name: PolicyPack, repository: Repository | None, retry: TimeoutRetry | None, kind: RunKind
+) -> PackRules:
+    """Check the pack's rules about landing, which only a change does, and retries.
 
     Returns:
         The rules of the pack.
@@ -32,7 +35,7 @@ def judge_pack(context: GateContext, name: PolicyPack, repository: Repository | 
     rule = f"policy_pack.{name}"
     landing = repository.landing if repository is not None else "none"
     report.checked(f"{rule}.landing", landing)
-    if landing not in pack.landing:
+    if kind.lands and landing not in pack.landing:
         words = f"a change under {name} may land on: {', '.join(pack.landing)}; this one asks for {landing}"
         report.violate("policy_pack_refused", f"{rule}.landing", words)
     if retry is not None:

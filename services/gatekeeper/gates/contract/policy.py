@@ -20,6 +20,7 @@ from gatewright.git.refs import check_landing_ref, holds_credentials
 from gatewright.profiles.choice import chosen_profile
 from gatewright.rules.contracts import differences, unlike_compiled
 from gatewright.rules.shards import PARTS_OF_CANDIDATES
+from gatewright.run.kinds import KINDS
 from gatewright.services.gatekeeper.gates.cel_gate import judge_contract_rules
 from gatewright.services.gatekeeper.gates.change.destructive import by_allowlist, judge_destructive
 from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
@@ -27,6 +28,7 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
 from gatewright.services.gatekeeper.gates.contract.hidden import judge_hidden
+from gatewright.services.gatekeeper.gates.contract.kinds import judge_kind
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack
 from gatewright.services.gatekeeper.gates.contract.permissions import (
     judge_executor_access,
@@ -45,9 +47,10 @@ LANDABLE = "refs/heads/"
 
 def judge_request(context: GateContext, request: RunRequest) -> None:
     """Judge what can be judged of a request before the pm compiles it. The pm reports what is missing."""
+    judge_kind(context, request)
     judge_executor_access(context, ways(request))
     _paths(context, request.allowed_paths)
-    pack = judge_pack(context, request.policy_pack, request.repository, request.timeout_retry)
+    pack = judge_pack(context, request.policy_pack, request.repository, request.timeout_retry, KINDS[request.task_type])
     strict = request.strict_acceptance or pack.strict_acceptance
     judge_commands(context, request.acceptance_tests, ways(request), strict=strict)
     _ways(context, request, request.artifacts)
@@ -71,13 +74,14 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     """
     report, policies = context.report, context.policies
     name: PolicyPack = contract.policy_pack or policies.packs.default
+    judge_kind(context, contract)
     judge_full_access(context, contract)
     _paths(context, contract.allowed_paths)
-    pack = judge_pack(context, name, contract.repository, contract.timeout_retry)
+    pack = judge_pack(context, name, contract.repository, contract.timeout_retry, KINDS[contract.task_type])
     strict = pack.strict_acceptance or (contract.runtime_options is not None and contract.runtime_options.strict_acceptance)
     judge_commands(context, contract.acceptance_tests, ways(contract), strict=strict)
     judge_forbidden_commands(context, contract)
-    if not ways(contract):
+    if not ways(contract) and KINDS[contract.task_type].works:
         report.violate("executor_missing", "executor", "the contract does not state how the change is made")
     _ways(context, contract, contract.inputs.artifacts)
     judge_provided(context, contract.inputs.artifacts, contract.scope)

@@ -40,6 +40,7 @@ STAGE_NAMES = {
     "person": "Waiting for a person",
     "locks": "Waiting for locks",
     "landed": "Landed",
+    "done": "Done",
     "failed": "Failed",
 }
 #: A page is looked at live: less of a change is shown than in a report, which has all day.

@@ -45,7 +45,7 @@ from gatewright.view.detail import RunDetail, detail_of
 from gatewright.view.filters import choices_of, counts_of, filter_of, lists_of
 from gatewright.view.needs import approval_commands, needs_of
 from gatewright.view.resuming import event_id
-from gatewright.view.rows import BoardRow, with_processes, with_target
+from gatewright.view.rows import OPEN_STAGES, BoardRow, with_processes, with_target
 from gatewright.work_documents.approval_rule_words import rule_words
 from gatewright.work_documents.revisions import trail_of
 
@@ -100,10 +100,7 @@ class ConsolePages:
         board, now = (await self.link.board_follower()).board, self.clock.now()
         chosen = filter_of(request.query_params)
         lists = lists_of(board, chosen)
-        shown = {
-            stage: rows[: MOST_ENDED_SHOWN if stage in ("landed", "failed") else MOST_OPEN_SHOWN]
-            for stage, rows in lists.items()
-        }
+        shown = {stage: rows[: MOST_OPEN_SHOWN if stage in OPEN_STAGES else MOST_ENDED_SHOWN] for stage, rows in lists.items()}
         drawn = {stage: [row_html(self.templates, row, now) for row in rows] for stage, rows in shown.items()}
         return self.page(
             request,

@@ -179,11 +179,18 @@ def _what_now(run: Run) -> Element | None:
     if run.failure is None or run.landed is not None:
         return None
     advice = advice_for(run.failure.code)
-    return with_class("p", "now", tag("b", None, "Nothing landed."), f" What to do: {advice}." if advice else "")
+    return with_class(
+        "p",
+        "now",
+        tag("b", None, "Nothing landed." if run.kind.lands else "The run failed."),
+        f" What to do: {advice}." if advice else "",
+    )
 
 
 def _verdict(run: Run) -> tuple[str, str]:
     match run.status:
+        case "SUCCESS" if not run.kind.lands:
+            return run.kind.code.capitalize(), "good"
         case "SUCCESS":
             return ("Landed" if run.landed and run.landed.ref else "Proved, not landed"), "good"
         case "FAILED":
@@ -200,7 +207,8 @@ def _facts(run: Run, history: RunHistory | None, timeline: Timeline, change: Pat
     noun = "file" if change.count == 1 else "files"
     lines = f"+{added} {MINUS}{removed}{'' if change.whole else ' in what was read'}"
     count = f"{change.count:,} {noun}, {lines}" if change.files else "none"
-    facts: list[tuple[str, str, bool]] = [("Run", run.run_id, True), ("Repository", accepted.repository_url, True)]
+    facts: list[tuple[str, str, bool]] = [("Run", run.run_id, True), ("Kind", run.kind.name, False)]
+    facts += [("Repository", accepted.repository_url, True)]
     facts.append(("Started from", accepted.baseline_commit or "no commit", True))
     if landed and landed.ref:
         facts += [("Landed on", landed.ref, True), ("As commit", landed.commit, True)]
@@ -208,9 +216,9 @@ def _facts(run: Run, history: RunHistory | None, timeline: Timeline, change: Pat
     facts.append(("Took", f"{seconds_words(timeline.seconds)}, {run.attempt} attempt{'s' if run.attempt != 1 else ''}", False))
     facts.append(("Requested by", accepted.requested_by, False))
     facts.append(("Accepted", run.created_at, False))
-    if history is not None:
+    if history is not None and run.kind.lands:
         facts.append(("Definition of done", done_words(completion_report(history).checks), False))
-    if run.contract is not None:
+    if run.contract is not None and run.contract.allowed_paths:
         facts.append(("May change", clip_text(", ".join(run.contract.allowed_paths), 600), True))
     pairs = (
         with_class("div", "fact", tag("dt", None, name), tag("dd", None, tag("code", None, value) if is_code else value))

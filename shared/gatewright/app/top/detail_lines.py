@@ -64,7 +64,7 @@ def _standing(detail: RunDetail, now: datetime) -> Iterator[str]:
     row = detail.row
     state = f", {STATE_NAMES.get(row.state, row.state)}" if row.is_open else ""
     yield f"{row.run_id}   {STAGE_WORDS[row.stage]}{state}, round {row.attempt}"
-    yield f"asked       {one_line(row.request)}"
+    yield f"asked       {one_line(row.title)}"
     yield f"repository  {one_line(row.repository)}"
     yield f"publisher   {one_line(row.publisher)}, {age_words(row.created_at, now)} ago"
     if row.landed_ref:

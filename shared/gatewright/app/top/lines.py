@@ -40,6 +40,7 @@ STAGE_WORDS: Final[dict[RunStage, str]] = {
     "person": "person",
     "locks": "paths",
     "landed": "landed",
+    "done": "done",
     "failed": "failed",
 }
 EMPTY: Final[dict[ListName, str]] = {
@@ -79,7 +80,7 @@ def run_lines(board: Board, chosen: BoardFilter, now: datetime) -> list[ListedLi
     """Runs that wait for a person, those that go on, those that have ended; the newest of each first."""
     lists = lists_of(board, chosen)
     rows = [row for stage in ("person", "running", "locks") for row in lists[stage]]
-    ended = sorted((*lists["landed"], *lists["failed"]), key=lambda row: row.order, reverse=True)
+    ended = sorted((*lists["landed"], *lists["done"], *lists["failed"]), key=lambda row: row.order, reverse=True)
     return [_run_line(row, now) for row in [*rows, *ended][:MOST_LINES]]
 
 
@@ -175,7 +176,7 @@ def _run_line(row: BoardRow, now: datetime) -> ListedLine:
     why = row.code or (state if row.is_open else row.landed_ref.removeprefix("refs/heads/"))
     age = age_words(row.created_at if row.is_open else row.finished_at or row.last_at, now)
     asked = row.asks[0].request_id if row.asks else ""
-    cells = (STAGE_WORDS[row.stage], age, row.request, why, short(row.run_id))
+    cells = (STAGE_WORDS[row.stage], age, row.title, why, short(row.run_id))
     return _line(row.run_id, cells, run_id=row.run_id, request_id=asked)
 
 

@@ -23,7 +23,7 @@ def completion_report(history: RunHistory) -> CompletionReport:
     """Return ``reports/completion_report.json``: ``complete`` only when the run succeeded and every rule was kept."""
     run, contract = history.run, history.run.contract
     gate = next((gate for gate in reversed(history.decisive) if gate.gate == "landing"), None)
-    checks = tuple(_check(rule, gate, history) for rule in RULES)
+    checks = tuple(_check(rule, gate, history) for rule in RULES if run.kind.lands)
     complete = run.status == "SUCCESS" and all(check.verdict == "PASS" for check in checks)
     found = {seen.name: seen.digest for seen in gate.evidence} if gate else {}
     return CompletionReport(
@@ -69,6 +69,9 @@ def _open(history: RunHistory) -> tuple[Violation, ...]:
 
 
 def _summary(checks: tuple[CompletionCheck, ...], history: RunHistory, *, complete: bool) -> str:
+    kind = history.run.kind
+    if not kind.lands:
+        return f"A {kind.name} run has no definition of done: {kind.words if complete else why_not(history)}."
     if complete:
         return f"All {len(checks)} rules of the definition of done were kept."
     kept = sum(check.verdict == "PASS" for check in checks)

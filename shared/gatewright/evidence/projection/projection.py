@@ -94,7 +94,8 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
     for patch, listing in ((layout.PATCH, layout.NAMES), (layout.GIT_PATCH, layout.GIT_NAMES)):
         files.artifact(patch, run.candidate.patch if run.candidate else "")
         files.bytes(listing, name_list(names))
-    if run.candidate is None:
+    kind = run.kind
+    if run.candidate is None and (kind.works or kind.examines):
         files.missing += [f"{path}: empty, no candidate was composed: {why}" for path in (layout.PATCH, layout.NAMES)]
     files.text(layout.GIT_BASELINE, run.accepted.baseline_commit)
     files.text(layout.GIT_BASELINE_TREE, run.accepted.baseline_tree)
@@ -114,12 +115,12 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
     files.document(layout.PROGRESS_PACKET, progress_of(history, names))
     files.document(layout.EVIDENCE_BUNDLE, closing_reports.findings_bundle(history))
     files.document(layout.REVIEW_REPORT, closing_reports.review_report(history))
-    if run.review is None:
+    if run.review is None and kind.reviews:
         files.missing.append(f"{layout.REVIEW_REPORT}: stands in for a review that did not take place: {why}")
     if run.routing is not None:
         files.document(layout.REVIEW_ROUTING, run.routing)
     files.document(layout.TEST_REPORT, closing_reports.test_report(history))
-    if run.tests is None:
+    if run.tests is None and kind.tests:
         files.missing.append(f"{layout.TEST_REPORT}: stands in for tests that were not run: {why}")
 
 

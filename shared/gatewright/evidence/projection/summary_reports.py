@@ -46,6 +46,8 @@ def failure_reason(history: RunHistory) -> str | None:
 
 def why_not(history: RunHistory) -> str:
     """Return as text why a part of a complete run is missing."""
+    if history.run.status == "SUCCESS" and not history.run.kind.lands:
+        return f"a {history.run.kind.name} run has none"
     return f"the run ended as {history.run.status} ({failure_reason(history) or 'no failure'})"
 
 
@@ -154,6 +156,8 @@ def _summary(history: RunHistory) -> str:
     run = history.run
     if run.status != "SUCCESS":
         return f"The run ended as {run.status}: {failure_reason(history)}"
+    if not run.kind.lands:
+        return f"{run.kind.words.capitalize()}."
     if run.landed and run.landed.ref:
         return f"Tree {run.landed.tree} passed every gate and is on {run.landed.ref} as {run.landed.commit}."
     return f"Tree {run.candidate.tree if run.candidate else ''} passed every gate; nothing was to be landed."

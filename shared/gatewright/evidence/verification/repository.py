@@ -33,7 +33,7 @@ def check_repository(reading: Reading, step: int, url: str, access: RepositoryAc
     1. The baseline commit has the recorded tree.
     2. patch.diff, applied to it, gives the candidate, and is its canonical diff.
     3. Every changed path is inside the contract's. The change of a revert is the inverse of the reverted commit, that of a
-       change request leads to its head.
+       change request leads to its head. A review or a test is about the commit in its order.
     4. The landed commit has the baseline as its parent and the candidate's tree. In a merge queue, it is a descendant of the
        branch before the push, and changes no other content on top of its one parent than the candidate on top of the baseline.
     5. Its ref contains it, directly or in its history; a missing ref is only noted, since merged branches are deleted.
@@ -88,6 +88,9 @@ async def _check_patch(reading: Reading, run: Run, mirror: Mirror, step: int, ca
         findings.wrong(step, "patch_leads_elsewhere", layout.PATCH, f"it gives tree {tree}, and {candidate} was judged")
     elif await mirror.diff(run.accepted.baseline_tree, tree) != patch:
         findings.wrong(step, "patch_not_canonical", layout.PATCH, "it is not the diff that git makes of the two trees")
+    if run.kind.examines:
+        await _check_head(reading, run, mirror, step, candidate)
+        return
     allowed = run.contract.allowed_paths if run.contract else ()
     changed = (change.path for change in await mirror.changes(run.accepted.baseline_tree, tree))
     for path in scope.outside(allowed, changed):  # 3
@@ -107,6 +110,22 @@ async def _check_revert(reading: Reading, run: Run, mirror: Mirror, step: int, c
         return
     if fault:
         reading.findings.wrong(step, "patch_leads_elsewhere", layout.PATCH, fault)
+
+
+async def _check_head(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
+    """Compare the candidate of a review with the head that its order names, and that of a test with the baseline."""
+    source = run.contract.source_branch if run.contract is not None else None
+    tree = run.accepted.baseline_tree
+    try:
+        if source is not None:
+            await mirror.ensure(source.head)
+            tree = await mirror.tree_of(source.head)
+    except GitError as error:
+        reading.findings.incomplete(step, "baseline_missing", layout.CONTRACT, error.message)
+        return
+    if tree != candidate:
+        words = f"the examined commit has tree {tree}, and {candidate} was judged"
+        reading.findings.wrong(step, "patch_leads_elsewhere", layout.GIT_CANDIDATE, words)
 
 
 async def _check_source(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:

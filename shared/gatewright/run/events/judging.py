@@ -172,7 +172,7 @@ class Landed(RunEvent, frozen=True):
 
     def may_follow(self, run: Run) -> str:
         state = "QUEUED" if self.mode == "queue" else "S4"
-        ready = run.state == state and run.tests_passed and run.landed is None
+        ready = run.kind.lands and run.state == state and run.tests_passed and run.landed is None
         return "" if ready else "it landed before its tests had passed"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:

@@ -13,13 +13,13 @@ from gatewright.contracts.progress import MemoryBounds, MemoryEntry
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.run_request import RunRequest
-from gatewright.contracts.task_contract import TaskContract
-from gatewright.contracts.vocabulary import Judging, MutationBounds
+from gatewright.contracts.task_contract import TaskContract, TaskType
+from gatewright.contracts.vocabulary import Judging, MutationBounds, keep_one_spelling
 from gatewright.errors import MalformedError
 from gatewright.run.events.base import RunEvent
 from gatewright.run.events.judging import Landed
 from gatewright.run.state import QueuedAt, Run, RunFailure
-from gatewright.run.states import PARKED, QUEUED, SENT_BACK, SUCCESSORS, TERMINAL, WAITING, Level, State, Status
+from gatewright.run.states import PARKED, QUEUED, SENT_BACK, TERMINAL, WAITING, Level, State, Status
 
 #: Form of the records of runs: see ``RunAccepted.recording``.
 RECORDING: Final = 3
@@ -74,9 +74,12 @@ class RunAccepted(RunEvent, frozen=True):
     memory: MemoryBounds | None = None
     #: Publishers in the gatekeeper's settings in addition to the policy file: ``policy_sha256`` includes them.
     named_publishers: tuple[str, ...] = ()
+    #: Task type of the order, which decides the kind of the run.
+    task_type: TaskType = "IMPLEMENT"
 
     def __post_init__(self) -> None:
         """Raises ValueError for another form."""
+        keep_one_spelling(self, "task_type")
         if self.recording != RECORDING:
             raise ValueError(f"the run is recorded in form {self.recording}, and this version reads form {RECORDING} alone")
 
@@ -123,20 +126,25 @@ class StateEntered(RunEvent, frozen=True):
             case "S3":
                 composed = [run.candidates[number].composed is not None for number in run.in_the_running()]
                 grounds = run.candidate is not None or (bool(composed) and all(composed))
-            case "S4":
+            case "S4" if run.kind.reviews:
                 reviewed = [run.candidates[number].reviewed for number in run.in_the_running()]
                 grounds = run.review is not None or (bool(reviewed) and all(reviewed))
+            case "S4":
+                grounds = run.candidate is not None
             case "QUEUED":
                 grounds = run.tests_passed and run.candidate is not None and run.admitted
-            case "S6":
+            case "S6" if run.kind.lands:
                 grounds = run.landed is not None
+            case "S6":
+                found = {"S1": run.plan is not None, "S3": run.review is not None, "S4": run.tests_passed}
+                grounds = found.get(run.state, False)
             case _:
                 grounds = True
         return "" if grounds else f"{self.state} is entered without what it rests on"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         """Enter the state. Raises MalformedError also for a state that may not come next."""
-        allowed = (*SUCCESSORS[run.state], "FAILED", "ABORTED") if not run.ended else ()
+        allowed = (*run.kind.successors[run.state], "FAILED", "ABORTED") if not run.ended else ()
         goes_on = {run.parked_from, *SENT_BACK.get(run.parked_from or "", ()), "FAILED", "ABORTED"}
         if self.state not in allowed or (run.parked and self.state not in goes_on):
             raise MalformedError(f"{self.state} may not follow {run.state}", code="bad_event")

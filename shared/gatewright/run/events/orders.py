@@ -31,7 +31,7 @@ def _with_orders(run: Run, orders: Sequence[TaskContract]) -> Run:
 def _may_lock(run: Run) -> bool:
     """Check that locks may be taken: before work is dispatched, or again after a release while people decided."""
     ready = (run.state == "S1" and run.plan is not None) or (run.state == "S4" and run.tests_passed) or run.state == "S5"
-    return ready and run.locks is None
+    return ready and run.locks is None and run.kind.lands
 
 
 class ContractCompiled(RunEvent, frozen=True):
@@ -61,6 +61,8 @@ class PlanAccepted(RunEvent, frozen=True):
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
         run = replace(run.with_settled("techlead", "SUCCESS"), plan=self.plan)
+        if not run.kind.works:
+            return run
         return _with_orders(run, [order for shard in self.plan.contracts for order in orders_of(shard)])
 
     def of_task(self) -> str | None:

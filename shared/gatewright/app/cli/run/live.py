@@ -34,6 +34,8 @@ _STYLES: dict[Mark, str] = {
 _CLOSING = {
     "Landed in": "bold green",
     "Passed in": "bold green",
+    **dict.fromkeys(("Planned in", "Reviewed in", "Tested in"), "bold green"),
+    **dict.fromkeys(("Failed after", "Aborted after"), "bold red"),
     "Nothing landed": "bold red",
     "Not finished": "bold yellow",
     "To allow it": "cyan",

@@ -176,7 +176,7 @@ def again_request(run: Run, requested_by: str, ordered_by: tuple[str, ...]) -> R
     elif not run.ended:
         raise _no_round(run, "has not ended")
     elif run.failure is None:
-        raise _no_round(run, "landed")
+        raise _no_round(run, "landed" if run.kind.lands else "succeeded")
     else:
         why = f"ended with {run.failure.code}: {run.failure.message}"
     repository = request.repository

@@ -52,6 +52,7 @@ class RunEntry(msgspec.Struct, frozen=True):
     failure: FailureResult | None
     silent_since: str | None = None
     in_hand: tuple[TaskInHand, ...] = ()
+    kind: str = "change"
 
 
 class TaskEntry(msgspec.Struct, frozen=True):
@@ -97,6 +98,7 @@ def run_entry(view: RunView, claims: ReportedClaims | None = None) -> RunEntry:
         failure=failure_of(view),
         silent_since=None if run.ended else heard.silent.get(run.run_id),
         in_hand=tasks_in_hand(run, view.dispatched, heard.processes.get(run.run_id, {})),
+        kind=run.kind.name,
     )
 
 
@@ -128,7 +130,8 @@ def run_table(entries: Sequence[RunEntry], width: int | None = None) -> list[str
     states = [printable(_state_words(entry)) for entry in entries]
     begun = [moment(entry.created_at).astimezone() for entry in entries]
     took = [f"{'-' if entry.duration_sec is None else f'{entry.duration_sec:.1f} s':>8}" for entry in entries]
-    requests = [printable(" ".join(entry.request.split())) for entry in entries]
+    kinds = ("" if entry.kind == "change" else f"{entry.kind}: " for entry in entries)
+    requests = [kind + printable(" ".join(entry.request.split())) for kind, entry in zip(kinds, entries, strict=True)]
     ids = [entry.run_id for entry in entries]
     rows: list[tuple[str, ...]]
     if width is None:
@@ -189,11 +192,12 @@ def _every_detail(view: RunView, now: datetime | None) -> list[str]:
     run = view.run
     lines = [
         f"  state      {run.status}   {stage_name(run.state)}",
+        f"  kind       {run.kind.name}",
         f"  repository {printable(run.accepted.repository_url)} at {run.accepted.baseline_commit or 'no commit'}",
     ]
     asked = printable(" ".join(run.accepted.requested_by.split()))
     lines.append(f"  publisher  {printable(run.publisher)}" + (f" (reports: requested by {asked})" if asked else ""))
-    if run.contract is not None:
+    if run.contract is not None and run.contract.allowed_paths:
         lines.append(f"  may change {printable(', '.join(run.contract.allowed_paths))}")
     if run.contract is not None and run.contract.requirement_ids:
         lines.append(f"  for        {printable(', '.join(run.contract.requirement_ids))}")

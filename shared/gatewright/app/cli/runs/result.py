@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gatewright.budgets import amount_words
-from gatewright.contracts.reports import TestCommand, TestReport
+from gatewright.contracts.reports import Plan, TestCommand, TestReport
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.evidence import layout
 from gatewright.git.tracked import is_tracked
@@ -72,6 +72,7 @@ class RunResult(msgspec.Struct, frozen=True):
     failure: FailureResult | None
     retry_with: tuple[str, ...] = ()
     remarks: tuple[RunRemark, ...] = ()
+    kind: str = "change"
 
 
 def result_of(view: RunView) -> RunResult:
@@ -90,6 +91,7 @@ def result_of(view: RunView) -> RunResult:
         failure=failure_of(view),
         retry_with=_retry_with(view),
         remarks=run_remarks(view.gates, run),
+        kind=run.kind.name,
     )
 
 
@@ -127,7 +129,7 @@ def closing_words(view: RunView, command: Sequence[str] = (), *, evidence: str =
         evidence: the one that shows the evidence.
     """
     result, run = result_of(view), view.run
-    words = change_lines(view.changes)
+    words = [*change_lines(view.changes), *(plan_lines(run.plan) if run.plan is not None and not run.kind.lands else ())]
     if run.expired is not None:
         words.append(f"run_expired: {printable(expired_words(run))}")
     if result.failure is not None:
@@ -153,6 +155,16 @@ def change_lines(changes: Sequence[FileChange]) -> list[str]:
     return [*lines, f"{margin}and {more} more"] if more > 0 else lines
 
 
+def plan_lines(plan: Plan) -> list[str]:
+    """Format the shards of a plan by batch, each with its paths."""
+    paths = {shard.task_id: ", ".join(shard.allowed_paths) for shard in plan.contracts}
+    return [
+        f"{' ' * MARGIN}batch {number}: {printable(task_id.rpartition('.')[2])}  {printable(paths.get(task_id, ''))}"
+        for number, batch in enumerate(plan.batches, 1)
+        for task_id in batch
+    ]
+
+
 def _verdict_words(view: RunView, result: RunResult) -> str:
     """Format the verdict: ``Landed in 2.5 s, 1,200 tokens, 0.04 USD.``"""
     spent = spending_of(view.run)
@@ -160,10 +172,13 @@ def _verdict_words(view: RunView, result: RunResult) -> str:
     used = [amount_words(amount, unit, least=bool(spent.least)) for amount, unit in amounts if amount]
     time = ", ".join([f"{result.duration_sec:.1f} s", *used])
     match view.run.status:
+        case "SUCCESS" if not view.run.kind.lands:
+            return f"{view.run.kind.code.capitalize()} in {time}."
         case "SUCCESS":
             return f"Landed in {time}." if result.commit else f"Passed in {time}. The run was audit only: nothing to land."
         case "FAILED" | "ABORTED":
-            return f"Nothing landed. {view.run.status.capitalize()} after {time}."
+            nothing = "Nothing landed. " if view.run.kind.lands else ""
+            return f"{nothing}{view.run.status.capitalize()} after {time}."
         case _:
             return f"Not finished after {time}. The run continues while the system runs."
 
@@ -190,6 +205,8 @@ def _next_step(view: RunView, result: RunResult, command: Sequence[str]) -> str 
         return f"Advice:   {advice}" if advice and advice not in result.failure.message else None
     if not run.ended:
         return f"Next:     gatewright watch {run.run_id}"
+    if run.kind.result:
+        return f"Next:     gatewright run REQUEST --input {run.run_id}"
     if not result.commit or not result.branch or run.landed is None:
         return None
     local = run.accepted.repository_url.startswith("/")

@@ -58,7 +58,7 @@
     for (const each of list.children) if (each.dataset.order < order) { before = each; break; }
     list.insertBefore(made, before);
     made.classList.add("moved");
-    if (["landed", "failed"].includes(row.stage))
+    if (["landed", "done", "failed"].includes(row.stage))
       while (list.children.length > Number(body.dataset.most)) list.lastElementChild.remove();
     if (focused) made.querySelector("a.line").focus({ preventScroll: true });
   };

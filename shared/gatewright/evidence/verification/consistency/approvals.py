@@ -269,7 +269,7 @@ def _gone_on(moment: Moment) -> Iterator[Contradiction]:
         case e.StateEntered(state=state) if run.parked and state == run.parked_from:
             if stage is None or not is_cleared(run, stage):
                 yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, "it went on before all had their answer")
-        case e.StateEntered(state="S2") | e.LocksTaken():
+        case e.StateEntered(state="S2") | e.LocksTaken() | e.CandidateComposed():
             # A further round relies on the first approval; an approval that has lapsed since is requested again before landing.
             if not is_cleared(run, "contract") and not (run.attempt > 1 and has_lapsed(run, "contract")):
                 yield moment.contradiction(

@@ -89,16 +89,17 @@ def _check_landing(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
 
 def _check_finish(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...]) -> Iterator[Contradiction]:
     status = _STATUS.get(moment.before.state)
-    if event.status != status or (event.status == "SUCCESS") != (event.code == "ok"):
+    if event.status != status or (event.status == "SUCCESS") != (event.code == moment.before.kind.code):
         words = f"it ended as {event.status} ({event.code}) in state {moment.before.state}"
         yield moment.contradiction(END, layout.EVENTS, layout.MANIFEST, words)
     entered = [each for each in earlier if not isinstance(each.payload, e.StateEntered)]
     cause = entered[-1] if entered else None
     if status not in {None, "SUCCESS"} and (why := _why_unfounded(event, cause)):
         yield moment.contradiction(END, layout.EVENTS, layout.MANIFEST, why)
-    expected = _expected_ending(event, cause)
+    with_document = event.status == "SUCCESS" and not moment.before.kind.lands
+    expected = endings.document_ending(moment.before) if with_document else _expected_ending(event, cause)
     if expected is not None and (event.code, event.message) != expected:
-        words = f"it ended because of {event.code} ({event.message}), and the event before makes it {expected.code}"
+        words = f"it ended because of {event.code} ({event.message}), and it should be {expected.code}"
         yield moment.contradiction(END, layout.EVENTS, layout.MANIFEST, f"{words} ({expected.message})")
 
 
@@ -177,7 +178,10 @@ def _check_done(replayed: ReplayedRun) -> Iterator[Contradiction]:
     if contract is None:
         yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
         return
-    broken = [*completion.open_shards(run), *completion.missing_tests(run, contract), *completion.open_violations(run)]
+    kind = run.kind
+    broken = [*completion.open_shards(run)] if kind.works else []
+    broken += [*completion.missing_tests(run, contract)] if kind.tests else []
+    broken += [*completion.open_violations(run)] if kind.reviews else []
     for each in broken:
         yield Contradiction(DONE, layout.MANIFEST, layout.COMPLETION_REPORT, f"it succeeded, and {each.detail}")
     report = completion_report(replayed.history)

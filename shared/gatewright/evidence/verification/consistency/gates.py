@@ -177,14 +177,18 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
             for gate in _CHOSEN_AFTER:
                 yield from _need(moment, standing, gate, layout.EVENTS)
         case e.StateEntered(state="S4") if not run.candidates:
-            yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
-        case e.StateEntered(state="QUEUED") | e.Landed():
-            yield from _check_landing_allowed(moment, standing)
+            before: GateName = "reviewer" if run.kind.reviews else "integrated"
+            yield from _need(moment, standing, before, layout.REVIEW_REPORT if run.kind.reviews else layout.EVENTS)
+        case e.StateEntered(state="QUEUED" | "S6") | e.Landed():
+            yield from _check_end_allowed(moment, standing)
         case _:
             pass
 
 
-def _check_landing_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradiction]:
+def _check_end_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradiction]:
+    if isinstance(moment.payload, e.StateEntered) and moment.payload.state == "S6":
+        yield from _need(moment, standing, moment.before.kind.gate, layout.MANIFEST)
+        return
     yield from _need(moment, standing, "tests", layout.TEST_REPORT)
     match moment.payload:
         case e.Landed(commit=commit, tree=tree):

@@ -59,6 +59,10 @@ def _check_submission(run: Run) -> Iterator[Contradiction]:
         yield Contradiction(ORDER, layout.EVENTS, layout.CONTRACT, "a run has one order: a request or a contract")
         return
     words = document.inputs.spec if isinstance(document, TaskContract) else document.request
+    if document.task_type != accepted.task_type and run.tasks:
+        yield Contradiction(
+            ORDER, layout.EVENTS, path, f"the run is a {accepted.task_type}, and its order a {document.task_type}"
+        )
     if accepted.user_request != words:
         yield Contradiction(ORDER, layout.MANIFEST, path, "the words that ordered the run are not those of its document")
     place = document.repository.url if document.repository is not None else ""

@@ -58,7 +58,8 @@ def check_verdicts(replayed: ReplayedRun) -> Iterator[Contradiction]:
         for rule in missing_rules(moment.before, report, decisions):  # 2
             words = f"the {report.gate} gate passed it, and does not name its rule {rule}"
             yield moment.contradiction(EVIDENCE, path, layout.EVENTS, words)
-        composed = next((each for each in following if isinstance(each, e.CandidateComposed)), None)
+        made = following if moment.before.kind.works else ()
+        composed = next((each for each in made if isinstance(each, e.CandidateComposed)), None)
         for words in chain(_check_words(report), faults_of_violations(report), faults_of_counts(report, composed)):  # 3
             yield moment.contradiction(CONTRADICTS, path, path, words)
 
