@@ -23,8 +23,10 @@ from gatewright.git.modes import NO_CONTENT
 from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
 from gatewright.prompts.library import PromptLibrary
+from gatewright.research.findings import FINDINGS
 from gatewright.services.reviewer.checks import CHECKS
 from gatewright.services.reviewer.checks.paths import OUT_OF_SCOPE
+from gatewright.services.reviewer.citations import CitationReview
 from gatewright.services.reviewer.consulting import Opinion, ReviewConsultant
 from gatewright.services.reviewer.judging import FUNCTION, findings_in, question_about
 from gatewright.services.reviewer.settings import Settings
@@ -86,6 +88,7 @@ class ReviewerHandler:
     def __init__(
         self, agent_id: str, mirrors: Mirrors, rules: RuleReview, consulting: ReviewConsultant | None = None, *, confined: bool
     ) -> None:
+        self._citations = CitationReview()
         self._confined = confined
         self._agent = Agent(role="REVIEWER", agent_id=agent_id)
         self._mirrors = mirrors
@@ -139,6 +142,8 @@ class ReviewerHandler:
 
     async def _findings(self, task: TaskContract, candidate: RebuiltCandidate, context: TaskContext) -> Opinion | Error:
         """What the rules find; and where they refuse nothing, what a model does besides."""
+        if any(each.name == FINDINGS for each in task.inputs.artifacts):
+            return Opinion(await self._citations.findings(task, context.artifacts))
         try:
             subject = Subject(task, await _changed_files(candidate), self._rules.max_file_bytes)
         except OutputTooLargeError as error:

@@ -134,8 +134,11 @@ class WorkerHandler:
         patch = uri_of(execution.patch) if execution.patch else ""
         used = context.meter.usage
         refused = (*questions.refused, *execution.refused)[:MOST_REFUSED]
+        agent = (
+            self._agent if task.task_type != "SEARCH" else Agent(role=task.assigned_agent.role, agent_id=self._agent.agent_id)
+        )
         outcome = Outcome(
-            task, self._agent, started, finished, execution, changes, patch, references, used, questions.blocked, refused
+            task, agent, started, finished, execution, changes, patch, references, used, questions.blocked, refused
         )
         # Worker messages caused by a patch (a path, a last line) may contain what was redacted in the logs.
         own, _ = redact_document(work_report(outcome), self._scanner)

@@ -55,6 +55,7 @@ POLICY_FILES: Final = (
     PolicyEntry("environments.json", "required", frozenset({"pm", COMMAND_LINE})),
     PolicyEntry("summons.json", "optional"),
     PolicyEntry("memory.json", "optional"),
+    PolicyEntry("research.json", "optional", frozenset({"worker"})),
     PolicyEntry("routing_rules.json", "optional"),
     PolicyEntry("transfers.json", "optional", _CALL_MODELS),
     PolicyEntry("repositories.json", "optional", _CALL_MODELS | {"testrunner"}),

@@ -322,6 +322,9 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             people.ask(draft, verdict_of(verdicts, GrantsVerdict))
         case "locks":
             _lock(draft, verdict_of(verdicts, LocksVerdict))
+        case "search":
+            draft.add(e.StateEntered(state="S2"))
+            draft.dispatch_search()
         case "compose":
             candidates.compose(draft, verdicts) if draft.run.candidates else _compose(draft, verdicts)
         case "queue":

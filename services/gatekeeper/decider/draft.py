@@ -128,6 +128,16 @@ class Draft:
             contract = order(run, run.contract, run.candidate.patch)
             self.dispatch(contract.task_id, role, contract if left is None else replace(contract, budget=left))
 
+    def dispatch_search(self) -> None:
+        """Dispatch the question of a search to a worker."""
+        contract = self.run.contract
+        if contract is None:
+            self.end("FAILED", "gate_not_evaluated", "there is no question to search for")
+            return
+        order = orders.searching(contract, self.run.run_id)
+        (left,) = spending.shares(self.run, self._now, 1)
+        self.dispatch(order.task_id, "worker", order if left is None else replace(order, budget=left))
+
     def dispatch_ready_workers(self) -> None:
         """Dispatch the pending tasks of the first unfinished batch."""
         run = self.run

@@ -380,7 +380,7 @@ def next_step(run: Run) -> str | None:
     """Return the next step of the gatekeeper itself.
 
     Returns:
-        ``route``, ``refuse``, ``ask``, ``locks``, ``compose``, ``queue``, ``merge``, ``land``, ``seal`` or None.
+        ``route``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``, ``land``, ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
@@ -393,8 +393,8 @@ def next_step(run: Run) -> str | None:
         return "refuse"
     if stage is not None and not is_cleared(run, stage):
         return "ask" if unasked_rules(run, stage) and not run.parked else None
-    if run.state == "S1" and run.kind.examines:
-        return "compose"
+    if run.state == "S1" and not run.kind.plans:
+        return "search" if run.kind.works else "compose"
     if run.state == "S1" and run.plan is not None:
         return "locks"
     if run.state == "S5" and run.locks is None:

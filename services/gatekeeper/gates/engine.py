@@ -65,6 +65,7 @@ from gatewright.services.gatekeeper.gates.landing.queued import LandedByQueue, L
 from gatewright.services.gatekeeper.gates.landing.targets import TargetWatch
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
+from gatewright.services.gatekeeper.gates.reports.citations import judge_citations
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
@@ -117,8 +118,8 @@ class GateEngine:
                 return q.PlanVerdict(context.close(), transfers)
             case q.LocksCheck(run=run):
                 return await self._locks(run)
-            case q.DiffCheck():
-                return await self._diff(question)
+            case q.DiffCheck(run=run):
+                return await (self._diff(question) if run.kind.work_gate == "diff" else self._citations(question))
             case q.IntegratedCheck(run=run):
                 return await (self._examined(run) if run.kind.examines else self._judge_integrated(run))
             case q.ReviewCheck(run=run, report=review):
@@ -274,6 +275,26 @@ class GateEngine:
         if repairable(run, verdict):
             await self.artifacts.put_artifact(codec.encode(verdict))  # evidence for a fix round
         return q.DiffVerdict(verdict, tree)
+
+    async def _citations(self, question: q.DiffCheck) -> q.DiffVerdict:
+        run, task, result = question.run, question.task, question.result
+        context = self._begin(run, "citations", task.task_id)
+        report = context.report
+        try:
+            judge_artifacts(context, result.artifacts)
+            await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
+            await judge_calls(context, run, task.role, result.artifacts, result.usage)
+            note_redactions(context, result, result.artifacts)
+            report.checked(RESULT_RULE)
+            for broken in broken_by_result(result, task, run):
+                report.violate(*broken)
+            _judge_times(context, run, result.started_at, result.finished_at)
+            if result.git.patch:
+                report.violate("result_contradicts", RESULT_RULE, "a searcher changes nothing, and this one made a patch")
+            await judge_citations(context, task.contract or _contract(run), result)
+        except GatewrightError as error:
+            _fail(report, error)
+        return q.DiffVerdict(context.close(), run.accepted.baseline_tree)
 
     async def _judge_integrated(self, run: Run) -> q.CandidateVerdict:
         context = self._begin(run, "integrated", run.workers()[0].task_id if run.chosen else None)

@@ -34,6 +34,7 @@ from gatewright.policy_files import (
     policy_path,
 )
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
+from gatewright.research.policy import RESEARCH_FILE, ResearchPolicy
 from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.summons import SummonsBounds
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, check_models, load_approval_policy
@@ -180,6 +181,7 @@ class Policies:
     shares: SharesPolicy
     beats: BeatsPolicy
     queues: QueueRules
+    research: ResearchPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -257,6 +259,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         reader.read_if_present(TRANSFERS_FILE),
     )
     pools, shares, queues = reader.read(POOLS_FILE), reader.read(SHARES_FILE), reader.read(QUEUES_FILE)
+    research = reader.read(RESEARCH_FILE)
     check_action_signers(str(QUEUES_FILE.path(folder)), queues, people.roster()[0])
     known = {publisher.name for publisher in listed.publishers}
     named_publishers = tuple(publisher.name for publisher in publishers.publishers if publisher.name not in known)
@@ -281,6 +284,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         shares=shares,
         beats=beats,
         queues=queues,
+        research=research,
         rules=rules,
         matcher=_matcher(PROTECTED_FILE.path(folder), protected),
         sha256=policies_sha256(digests, named_publishers),

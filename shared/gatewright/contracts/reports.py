@@ -536,7 +536,7 @@ class Plan(Document):
 
 
 GateName = Literal[
-    "schema", "policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "queue", "landing"
+    "schema", "policy", "plan", "locks", "diff", "citations", "integrated", "reviewer", "tests", "approval", "queue", "landing"
 ]
 
 

@@ -194,6 +194,10 @@ _APPROVALS = {
 _FORGES = {
     "delivery_malformed": "have the forge send its webhooks as JSON, with the headers that the message names",
 }
+_RESEARCH = {
+    "research_source_unreadable": "give text: plain, Markdown, HTML or JSON; no quote can be found in other formats",
+    "research_without_sources": "give documents (--document FILE), or name a search service in policies/research.json",
+}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#exit-codes", _MERGE_QUEUES),
     *section("bad_input", "cli.md#exit-codes", _COMMANDS),
@@ -207,6 +211,7 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "forges.md#failures", _FORGES),
     *section("bad_input", "models.md#failures", _MODELS),
     *section("bad_input", "agents.md#failures", _AGENTS),
+    *section("bad_input", "research.md#refusals", _RESEARCH),
     *section("bad_input", "evidence-storage.md#error-codes", _BACKUPS),
     *section("bad_input", "evidence-storage.md#error-codes", _STORES),
     *section("bad_input", "approvals.md#refusals", _APPROVALS),

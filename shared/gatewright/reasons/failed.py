@@ -164,6 +164,12 @@ _BACKUPS = {
     "backup_altered": "restore another backup, and find out what changed this one",
     "backup_incomplete": "take a new backup, or restore an earlier one: this one is incomplete",
 }
+_RESEARCH = {
+    "citation_missing": "give each claim a quote from a source",
+    "citation_not_found": "quote a stored source word by word: the message names the quote or source that does not hold",
+    "citations_not_independent": "quote sources of more hosts; `independent_hosts` in policies/research.json sets the number",
+    "research_not_answered": "ask a narrower question, give more documents, or name another model",
+}
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
@@ -175,6 +181,7 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "testing.md#what-a-green-run-has-to-show", _PROOFS),
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
     *section("failed", "models.md#answers", _ANSWERS),
+    *section("failed", "research.md#refusals", _RESEARCH),
     *section("failed", "bundle.md#definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#checks-and-codes", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
     *section("failed", "verify.md#verify-commits", _NOTES),

@@ -200,6 +200,7 @@ _POLICIES = {
     "policy_unknown": "rename or move the file; `gatewright policy show` lists the policies in force with their folder",
 }
 _APPROVALS = {"approvers_unusable": "correct policies/approvers.json: the message names the place"}
+_RESEARCH = {"research_source_unavailable": "run it again later: the search service or site gave no usable answer"}
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "publishing.md#error-codes", _PASSING, passing=True),
     *section("infrastructure", "bus.md#error-codes", _BUS),
@@ -220,6 +221,7 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "cli.md#home-folder", _HOME),
     *section("infrastructure", "models.md#failures", _MODELS),
     *section("infrastructure", "agents.md#failures", _AGENTS),
+    *section("infrastructure", "research.md#refusals", _RESEARCH),
     *section("infrastructure", "policies.md#a-folder-with-some-policies", _POLICIES),
     *section("infrastructure", "approvals.md#roster", _APPROVALS),
 )

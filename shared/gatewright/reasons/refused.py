@@ -220,6 +220,10 @@ _FORGES = {
     "delivery_unsigned": "set the same webhook secret at the forge and where policies/forges.json names it",
     "head_moved": "judge the new head of the pull request; only that one can then be merged",
 }
+_RESEARCH = {
+    "research_address_refused": "add the host to a service of policies/research.json, if searchers may read it",
+    "research_limit": "raise `requests` in policies/research.json, or ask a narrower question",
+}
 REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "publishing.md#publisher-policy-publishersjson", _PUBLISHERS),
     *section("refused", "policies.md", _CONTRACTS),
@@ -246,4 +250,5 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "delivery.md#dead-letters", _OPERATIONS),
     *section("refused", "forges.md#failures", _FORGES),
     *section("refused", "models.md#failures", _MODELS),
+    *section("refused", "research.md#refusals", _RESEARCH),
 )

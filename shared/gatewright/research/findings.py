@@ -10,6 +10,11 @@ FINDINGS: Final = "evidence_bundle"
 LOG: Final = "research_log"
 
 
+def is_finding(name: str) -> bool:
+    """Return whether an artifact of a result is the findings, or belongs to a source of them."""
+    return name == FINDINGS or name.startswith(("source:", "text:"))
+
+
 def content_name(source: EvidenceSource) -> str:
     """Return the name of the artifact with the bytes of a source."""
     return f"source:{source.name}"

@@ -14,14 +14,15 @@ from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, ToolPermissions
 from gatewright.profiles.choice import environment_of
-from gatewright.rules.task_contracts import READ_ONLY, REVIEWER, TECH_LEAD, TEST_RUNNER, TESTING
+from gatewright.rules.task_contracts import READ_ONLY, REVIEWER, SEARCHER, TECH_LEAD, TEST_RUNNER, TESTING
 from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, resolve_role, worker_permissions
 
-#: Agent and permissions of an order that changes nothing, by task type. SEARCH has none: no such order is accepted.
+#: Agent and permissions of an order that changes nothing, by task type.
 _AGENTS: Mapping[str, tuple[Agent, ToolPermissions]] = {
     "PLAN": (TECH_LEAD, READ_ONLY),
     "REVIEW": (REVIEWER, READ_ONLY),
     "TEST": (TEST_RUNNER, TESTING),
+    "SEARCH": (SEARCHER, READ_ONLY),
 }
 
 

@@ -18,6 +18,7 @@ from gatewright.contracts.reports import MOST_VIOLATIONS, GateName
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import MAX_INTEGER, Artifact
 from gatewright.models.recorded_transfers import records_in
+from gatewright.research.findings import is_finding
 from gatewright.rules.approvals import request_digest
 from gatewright.rules.reports import mutation
 from gatewright.rules.reports.completion import RULES as COMPLETION
@@ -64,6 +65,7 @@ RULES: dict[GateName, frozenset[str]] = {
     "policy": frozenset({"danger_full_access", "allowed_paths", "protected_paths.sacred", "command_allowlist", "repository"}),
     "plan": _PLAN,
     "diff": frozenset({"patch", "task_result", "times", "artifacts", *_CHANGE}),
+    "citations": frozenset({"citations", "task_result", "times", "artifacts"}),
     "integrated": frozenset({"empty_diff", "file_ownership", "secrets", *_CHANGE}),
     "reviewer": frozenset({"same_tree", "reviewer_gate", "read_only", "times"}),
     "tests": frozenset({"same_tree", "tests_gate", "rerun", "acceptance_tests"})
@@ -180,6 +182,8 @@ def expected_evidence(
             return (LookedAt(TOKEN, str(taken.token) if taken is not None else None),)
         case "diff":
             return tuple(_diff(run, report))
+        case "citations":
+            return tuple(_citations(run, report))
         case "integrated":
             return tuple(_integrated_evidence(run, _first(following, e.CandidateComposed)))
         case "queue" | "landing":
@@ -302,10 +306,18 @@ def _diff(run: Run, report: GateReport) -> Iterator[LookedAt]:
     yield from _calls(run, task.result.artifacts)
 
 
+def _citations(run: Run, report: GateReport) -> Iterator[LookedAt]:
+    task = run.tasks.get(report.task_id or "")
+    if task is None or task.result is None:
+        return
+    yield from (LookedAt(each.name, each.sha256) for each in task.result.artifacts if is_finding(each.name))
+    yield from _calls(run, task.result.artifacts)
+
+
 def _integrated_evidence(run: Run, composed: e.CandidateComposed | None) -> Iterator[LookedAt]:
     yield LookedAt(CANDIDATE_TREE, composed.tree if composed is not None else None)
     yield LookedAt(PATCH, composed.patch if composed is not None else None)
-    for task in run.workers():
+    for task in () if run.kind.examines else run.workers():
         yield LookedAt(task.task_id, task.tree)
         yield LookedAt(owned_files(task.task_id), None)
     counted = () if run.kind.examines else (FILES_WRITTEN, FILES_REMOVED, FILES_LOST)

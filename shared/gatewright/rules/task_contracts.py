@@ -12,6 +12,7 @@ from gatewright.contracts.people.revision_orders import FoundFault
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import Agent, Artifact, ToolPermissions
 from gatewright.order_artifacts.hidden_acceptance import hidden_files, visible
+from gatewright.research.findings import FINDINGS, is_finding
 from gatewright.rules.shards import attempt_id, plan_task_id
 from gatewright.run.state import Run
 from gatewright.tasks.earlier_round import Left, handed_on, name_of
@@ -23,6 +24,8 @@ REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")
 TEST_RUNNER = Agent(role="TEST_RUNNER", agent_id="testrunner-1")
 
 READ_ONLY = ToolPermissions(filesystem="read-only", shell="never", network="deny", mcp_tools=())
+#: No command of a search has a network: ``research.json`` states what its process may fetch.
+SEARCHER = Agent(role="SEARCHER", agent_id="searcher-1")
 TESTING = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
 
 
@@ -50,16 +53,25 @@ def planning(contract: TaskContract, run_id: str) -> TaskContract:
     )
 
 
+def searching(contract: TaskContract, run_id: str) -> TaskContract:
+    """Return the searcher's task: the question of the contract."""
+    return replace(contract, task_id=f"{run_id}.search", parent_task_id=contract.task_id)
+
+
 def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
-    """Return the reviewer's task.
+    """Return the reviewer's task. That of a search has the findings and their sources.
 
     Args:
         run: the run, seen from the candidate.
         contract: the contract.
         patch: artifact URI of the candidate's canonical patch.
     """
+    order = _judging(visible(contract), patch)
+    found = tuple(each for task in run.workers() if task.result for each in task.result.artifacts if is_finding(each.name))
+    if run.kind.result == FINDINGS:
+        order = replace(order, inputs=replace(order.inputs, artifacts=(*order.inputs.artifacts, *found)))
     return replace(
-        _judging(visible(contract), patch),
+        order,
         task_id=_judge_id(run, "review"),
         candidate=run.chosen or None,
         task_type="REVIEW",

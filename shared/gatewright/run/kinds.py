@@ -15,9 +15,11 @@ from gatewright.contracts.reports import GateName
 from gatewright.contracts.task_contract import TaskType
 from gatewright.run.states import MAIN_LINE, SUCCESSORS, State
 
-EndCode = Literal["ok", "planned", "reviewed", "tested"]
+EndCode = Literal["ok", "planned", "reviewed", "tested", "researched"]
 #: Fields of an order that only a change has, in requests and contracts.
 _OF_CHANGES = frozenset({"executor", "candidates", "scope", "audit_only", "interactive", "author", "reverts", "tests"})
+#: Fields that have an effect only where something is changed, planned or tested.
+_OF_JUDGED_CHANGES = frozenset({"allowed_paths", "acceptance_tests", "sharding", "strict_acceptance"})
 #: Fields that have an effect on commands only.
 _OF_COMMANDS = frozenset({"environment", "needs", "language", "artifacts"})
 
@@ -41,11 +43,6 @@ class RunKind:
     lands: bool = False
 
     @property
-    def opens(self) -> bool:
-        """Return whether there are such runs."""
-        return len(self.line) > 1
-
-    @property
     def reviews(self) -> bool:
         """Return whether a reviewer judges the candidate."""
         return "S3" in self.line
@@ -57,13 +54,18 @@ class RunKind:
 
     @property
     def works(self) -> bool:
-        """Return whether workers make the candidate."""
+        """Return whether workers do something: a change, or the findings of a search."""
         return "S2" in self.line
 
     @property
     def examines(self) -> bool:
-        """Return whether the gatekeeper takes the candidate from commits that exist."""
-        return not self.works and (self.reviews or self.tests)
+        """Return whether the gatekeeper takes the candidate from commits that exist. That of a search is the baseline."""
+        return not self.lands and (self.reviews or self.tests)
+
+    @property
+    def work_gate(self) -> GateName:
+        """Return the gate that judges the result of a worker."""
+        return "diff" if self.lands else "citations"
 
     @cached_property
     def successors(self) -> Mapping[State, tuple[State, ...]]:
@@ -98,7 +100,7 @@ KINDS: Final[Mapping[TaskType, RunKind]] = MappingProxyType(
             "reviewed",
             "the review passed; nothing was to be landed",
             "review_report",
-            (_OF_CHANGES | _OF_COMMANDS | {"allowed_paths", "acceptance_tests", "sharding", "strict_acceptance"}) - {"scope"},
+            (_OF_CHANGES | _OF_COMMANDS | _OF_JUDGED_CHANGES) - {"scope"},
         ),
         "TEST": RunKind(
             "test",
@@ -109,7 +111,14 @@ KINDS: Final[Mapping[TaskType, RunKind]] = MappingProxyType(
             "test_report",
             _OF_CHANGES | {"allowed_paths", "sharding", "source_branch"},
         ),
-        # No role searches yet: such an order is refused at intake.
-        "SEARCH": RunKind("search", ("S0",), "policy", "ok"),
+        "SEARCH": RunKind(
+            "search",
+            ("S0", "S1", "S2", "S3", "S6"),
+            "reviewer",
+            "researched",
+            "the findings were reviewed; nothing was to be landed",
+            "evidence_bundle",
+            (_OF_CHANGES | _OF_COMMANDS | _OF_JUDGED_CHANGES | {"source_branch"}) - {"executor", "artifacts"},
+        ),
     }
 )

@@ -35,7 +35,7 @@ _MOST_REFS: Final = 8
 _ROLES: Final[dict[TaskRole, tuple[str, LaneAuthority, frozenset[str]]]] = {
     "pm": ("Contract", "read_only", frozenset({"policy"})),
     "techlead": ("Planner", "read_only", frozenset({"plan"})),
-    "worker": ("Builder", "edit", frozenset({"diff", "integrated"})),
+    "worker": ("Builder", "edit", frozenset({"diff", "citations", "integrated"})),
     "reviewer": ("Verifier", "read_only", frozenset({"reviewer"})),
     "testrunner": ("Runtime QA", "runtime", frozenset({"tests"})),
 }

@@ -25,7 +25,7 @@ from gatewright.work_documents import remarks
 PAGE_WIDTH: Final = 80
 MARGIN: Final = 12
 #: Display name of the stage of a gate or role; others keep their own name.
-_STAGES: Final = {"diff": "scope", "integrated": "scope", "locks": "paths", "reviewer": "review"}
+_STAGES: Final = {"diff": "scope", "integrated": "scope", "citations": "citations", "locks": "paths", "reviewer": "review"}
 _STAGES_OF_ROLES: Final = {"pm": "order", "techlead": "plan", "worker": "change", "reviewer": "review", "testrunner": "tests"}
 _WORK: Final = {
     "pm": "compiling the contract",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.order_artifacts.canonical_memory import without_memory
+from gatewright.research.documents import PREFIX
 from gatewright.rules.contracts import default_of
 from gatewright.run.kinds import KINDS
 from gatewright.services.gatekeeper.gates.context import GateContext
@@ -13,6 +14,8 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 UNREAD = "field_unread"
 LACKS = "request_incomplete"
 RULE = "task_type"
+#: Executors that answer a question.
+RESEARCHERS = ("model", "reply")
 
 
 def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
@@ -29,8 +32,22 @@ def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
         for name in ("allowed_paths", "acceptance_tests"):
             if name not in kind.unread and not getattr(order, name):
                 report.violate(LACKS, RULE, f"{name}: a {kind.name} run needs it")
-    if kind.reviews and kind.examines and order.source_branch is None:
+    if kind.work_gate == "citations" and kind.works:
+        _judge_search(context, order)
+    elif kind.reviews and kind.examines and order.source_branch is None:
         report.violate(LACKS, RULE, "source_branch: a review run needs the head of what it reviews")
+
+
+def _judge_search(context: GateContext, order: RunRequest | TaskContract) -> None:
+    """Require a model that searches, or given findings; and that every input is a document or these findings."""
+    report, executor = context.report, order.executor
+    if executor is None or executor.kind not in RESEARCHERS:
+        report.violate("executor_missing", RULE, f"executor: a search run needs one of {', '.join(RESEARCHERS)}")
+        return
+    given = order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
+    for artifact in without_memory(given):
+        if not artifact.name.startswith(PREFIX) and artifact.name not in executor.artifacts:
+            report.violate(UNREAD, RULE, f"artifact {artifact.name[:100]}: a document is named {PREFIX}PATH")
 
 
 def _unread(order: RunRequest | TaskContract) -> Iterator[str]:
@@ -42,7 +59,7 @@ def _unread(order: RunRequest | TaskContract) -> Iterator[str]:
                 yield name
         elif name in order.__struct_fields__ and getattr(order, name) not in (default_of(order, name), ()):
             yield name
-    if kind.lands or not kind.opens:
+    if kind.lands:
         return
     if order.repository is not None and (order.repository.landing != "none" or order.repository.target_ref):
         yield "repository.landing"

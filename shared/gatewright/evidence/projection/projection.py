@@ -60,6 +60,7 @@ def project(
     """
     files = FilePlan(lost, withheld)
     _run_files(files, history, names)
+    _findings_file(files, history)
     _task_files(files, history)
     _test_files(files, history)
     _consultation_files(files, history)
@@ -113,7 +114,6 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
     files.document(layout.TASK_RESULT, closing_reports.final_result(history, names))
     files.document(layout.COMPLETION_REPORT, completion_report(history))
     files.document(layout.PROGRESS_PACKET, progress_of(history, names))
-    files.document(layout.EVIDENCE_BUNDLE, closing_reports.findings_bundle(history))
     files.document(layout.REVIEW_REPORT, closing_reports.review_report(history))
     if run.review is None and kind.reviews:
         files.missing.append(f"{layout.REVIEW_REPORT}: stands in for a review that did not take place: {why}")
@@ -122,6 +122,14 @@ def _run_files(files: FilePlan, history: RunHistory, names: bytes) -> None:
     files.document(layout.TEST_REPORT, closing_reports.test_report(history))
     if run.tests is None and kind.tests:
         files.missing.append(f"{layout.TEST_REPORT}: stands in for tests that were not run: {why}")
+
+
+def _findings_file(files: FilePlan, history: RunHistory) -> None:
+    """Add the findings of a search before the other artifacts of its result."""
+    if found := closing_reports.findings_uri(history):
+        files.artifact(layout.EVIDENCE_BUNDLE, found)
+    else:
+        files.document(layout.EVIDENCE_BUNDLE, closing_reports.findings_bundle(history))
 
 
 def _task_files(files: FilePlan, history: RunHistory) -> None:

@@ -23,6 +23,7 @@ from gatewright.contracts.vocabulary import Agent, Artifact
 from gatewright.evidence.layout import digest_of
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.projection.names import name_list
+from gatewright.research.findings import FINDINGS
 
 #: Author of the gatekeeper's own reports. The inherited role names have no gatekeeper; OPS is the nearest.
 GATEKEEPER = Agent(role="OPS", agent_id="gatekeeper")
@@ -122,8 +123,14 @@ def test_report(history: RunHistory) -> TestReport:
     )
 
 
+def findings_uri(history: RunHistory) -> str:
+    """Return the artifact with a searcher's findings; empty without one."""
+    artifacts = [each for result in history.results.values() for each in result.artifacts]
+    return next((each.uri for each in artifacts if each.name == FINDINGS), "") if history.run.kind.result == FINDINGS else ""
+
+
 def findings_bundle(history: RunHistory) -> EvidenceBundle:
-    """Return the findings of a searcher. No run has a searcher yet, and the file states that."""
+    """Return the findings of a run without a searcher: none, and the file states that."""
     run = history.run
     return EvidenceBundle(
         bundle_id=run.run_id,

@@ -121,6 +121,8 @@ class StateEntered(RunEvent, frozen=True):
         match self.state:
             case "S1":
                 grounds = run.contract is not None
+            case "S2" if not run.kind.plans:
+                grounds = run.contract is not None
             case "S2":
                 grounds = run.locks is not None and (run.state == "S1" or bool(run.fix_ordered_at))
             case "S3":

@@ -86,7 +86,7 @@ class TaskDispatched(RunEvent, frozen=True):
         task = run.tasks.get(self.task_id)
         if not is_turn_of(run, self.role):
             return f"the {self.role} is not asked in state {run.state}"
-        if self.role == "worker":
+        if self.role == "worker" and run.kind.plans:
             fits = task is not None and task.status == "PENDING"
             return "" if fits else "no plan has this task, or it was given out before"
         return "" if task is None and run.running(self.role) is None else f"the {self.role} was asked twice"

@@ -169,7 +169,7 @@ class CandidateComposed(RunEvent, frozen=True):
     versions: Literal["patch", "minor", "major"] | None = None
 
     def may_follow(self, run: Run) -> str:
-        ready = run.state == ("S1" if run.kind.examines else "S2") and run.candidate is None
+        ready = run.state == ("S2" if run.kind.works else "S1") and run.candidate is None
         return "" if ready else "it is not the time to compose"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:

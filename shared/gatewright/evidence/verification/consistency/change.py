@@ -44,7 +44,7 @@ def check_change(replayed: ReplayedRun, reading: Reading, step: int) -> list[Con
         words = f"{len(changed)} paths are listed, and {run.candidate.changed_files} were recorded"
         found.append(Contradiction(CHANGE, layout.NAMES, layout.EVENTS, words))
     found += _check_patch(reading, layout.PATCH, changed, step)  # 2
-    if not run.kind.works:
+    if run.kind.examines:
         return found
     for path in scope.outside(contract.allowed_paths, changed)[:_MOST_NAMED]:  # 3
         words = f"{display(path)} is outside the contract's paths"

@@ -12,6 +12,7 @@ from gatewright.evidence.verification.consistency.approvals import approved_by, 
 from gatewright.evidence.verification.consistency.budgets import check_budgets
 from gatewright.evidence.verification.consistency.change import check_change
 from gatewright.evidence.verification.consistency.choice import check_choice, check_sizes
+from gatewright.evidence.verification.consistency.citations import check_citations
 from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.memory import check_memory
@@ -50,6 +51,7 @@ CHECKS_OF_FILES: tuple[FileCheck, ...] = (
     check_memory,
     check_recorded_calls,
     check_queue_receipt,
+    check_citations,
 )
 CHECKS: tuple[Check, ...] = (
     check_subjects,
@@ -99,6 +101,7 @@ def check_consistency(reading: Reading, step: int) -> str:
     18. summonses: questions to roles were within the bounds, and answers match them
     19. recorded calls: recorded model calls are covered by the manifests of 17.
     20. queue receipt: the receipt of a merge queue proves the landing
+    21. citations: the quotes of a search stand in its stored sources
     """
     history = reading.history
     if history is None:

@@ -179,7 +179,7 @@ def _check_done(replayed: ReplayedRun) -> Iterator[Contradiction]:
         yield Contradiction(DONE, layout.MANIFEST, layout.CONTRACT, "it succeeded without a contract")
         return
     kind = run.kind
-    broken = [*completion.open_shards(run)] if kind.works else []
+    broken = [*completion.open_shards(run)] if kind.lands else []
     broken += [*completion.missing_tests(run, contract)] if kind.tests else []
     broken += [*completion.open_violations(run)] if kind.reviews else []
     for each in broken:

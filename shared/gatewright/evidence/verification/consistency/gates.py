@@ -138,7 +138,7 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
                 "baseline_commit": (accepted.baseline_commit, layout.GIT_BASELINE),
                 "baseline_tree": (accepted.baseline_tree, layout.GIT_BASELINE_TREE),
             }
-        case "diff":
+        case "diff" | "citations":
             task = run.tasks.get(report.task_id or "")
             if task is None or task.result is None:
                 return {}
@@ -168,7 +168,7 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
             facts |= {task.task_id: (task.tree, layout.EVENTS) for task in run.workers()}
             yield from _same(moment, standing, "integrated", facts)
             for task in run.workers():
-                yield from _need(moment, standing, "diff", layout.task_result(task.task_id), task.task_id)
+                yield from _need(moment, standing, run.kind.work_gate, layout.task_result(task.task_id), task.task_id)
         case e.TaskDispatched(role="reviewer") if moment.candidate:
             yield from _need(moment, standing, "integrated", layout.GIT_CANDIDATE)
         case e.TaskDispatched(role="testrunner") if moment.candidate:

@@ -60,7 +60,7 @@ def _given_out(batch: tuple[Moment, ...]) -> Iterator[Contradiction]:
             yield moment.contradiction(
                 TASK, path, layout.EVENTS, f"it was dispatched to the pool {event.pool}, but the run uses {pool}"
             )
-        if event.role in {"pm", "worker"}:
+        if event.role == "pm" or (event.role == "worker" and before.kind.plans):
             if event.contract is not None:
                 words = f"the {event.role} received its own contract although the run has the order"
                 yield moment.contradiction(TASK, path, layout.EVENTS, words)
@@ -98,11 +98,13 @@ def _contract(moment: Moment, event: e.TaskDispatched, share: Budget | None) -> 
 def _expected_contract(run: Run, event: e.TaskDispatched) -> TaskContract | None:
     """Return the contract of a task as the decider makes it; ``run`` is seen from the candidate of the task."""
     contract, patch = run.contract, run.candidate.patch if run.candidate is not None else ""
-    if contract is None or (event.role != "techlead" and layout.digest_of(patch) is None):
+    if contract is None or (event.role not in {"techlead", "worker"} and layout.digest_of(patch) is None):
         return None
     match event.role:
         case "techlead":
             return task_contracts.planning(contract, run.run_id)
+        case "worker":
+            return task_contracts.searching(contract, run.run_id)
         case "reviewer":
             return task_contracts.reviewing(run, contract, patch)
         case "testrunner":

@@ -58,7 +58,7 @@ def check_verdicts(replayed: ReplayedRun) -> Iterator[Contradiction]:
         for rule in missing_rules(moment.before, report, decisions):  # 2
             words = f"the {report.gate} gate passed it, and does not name its rule {rule}"
             yield moment.contradiction(EVIDENCE, path, layout.EVENTS, words)
-        made = following if moment.before.kind.works else ()
+        made = () if moment.before.kind.examines else following
         composed = next((each for each in made if isinstance(each, e.CandidateComposed)), None)
         for words in chain(_check_words(report), faults_of_violations(report), faults_of_counts(report, composed)):  # 3
             yield moment.contradiction(CONTRADICTS, path, path, words)
@@ -67,7 +67,7 @@ def check_verdicts(replayed: ReplayedRun) -> Iterator[Contradiction]:
 def _out_of_place(report: GateReport, before: e.RunEvent, after: e.RunEvent | None) -> str:
     """Return why a verdict is misplaced: it must directly follow its subject and precede what it permits."""
     match report.gate, before:
-        case "diff", e.TaskFinished(result=result) if result.task_id == report.task_id:
+        case "diff" | "citations", e.TaskFinished(result=result) if result.task_id == report.task_id:
             pass
         case "reviewer", e.ReviewReceived(report=judged) if judged.task_id == report.task_id:
             pass
@@ -75,7 +75,7 @@ def _out_of_place(report: GateReport, before: e.RunEvent, after: e.RunEvent | No
             pass
         case "approval", e.ApprovalDecided() | e.ApprovalByGrant() | e.ApprovalByRule() | e.ApprovalRequested():
             pass
-        case "diff" | "reviewer" | "tests" | "approval", _:
+        case "diff" | "citations" | "reviewer" | "tests" | "approval", _:
             return f"the {report.gate} gate judged what did not come right before"
     allowed = _LETS.get(report.gate)
     if report.verdict == "PASS" and allowed is not None and not isinstance(after, allowed):
