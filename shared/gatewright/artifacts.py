@@ -13,6 +13,8 @@ from gatewright.errors import MalformedError
 
 #: Begins the names of artifacts that commands see as files.
 PROVIDED: Final = "provide:"
+#: Begins the names of artifacts that are the results of earlier runs, before the run id.
+RESULT: Final = "result:"
 _STORED = re.compile(r"artifact:sha256:([0-9a-f]{64})")  # noqa: TID251 - linear: of a fixed length
 
 

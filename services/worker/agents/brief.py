@@ -6,9 +6,11 @@ was recorded with (``recorded_brief.py``).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from gatewright.artifacts import RESULT, ArtifactPort
 from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.git.paths import display
 from gatewright.prompts.fence import fence_text
@@ -61,6 +63,16 @@ def brief(
         asks=asks,
     )
     return worker_prompt(library, order)
+
+
+async def earlier_results(contract: TaskContract, artifacts: ArtifactPort) -> tuple[str, ...]:
+    """Return the results of earlier runs that the order hands on, as fenced data. Raises ArtifactError."""
+    given = [each for each in contract.inputs.artifacts if each.name.startswith(RESULT)]
+    contents = await asyncio.gather(*(artifacts.get(each.uri) for each in given))
+    return tuple(
+        fence_text(f"result of {each.name.removeprefix(RESULT)}", content)
+        for each, content in zip(given, contents, strict=True)
+    )
 
 
 def out_of_scope(paths: Sequence[bytes], version: int = BRIEF) -> str:

@@ -35,7 +35,7 @@ from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.environments import Shown
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
-from gatewright.services.worker.agents.brief import brief, out_of_scope
+from gatewright.services.worker.agents.brief import brief, earlier_results, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
 from gatewright.services.worker.agents.conventions import Conventions, read_conventions, restore_conventions, restored_block
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
@@ -181,7 +181,7 @@ class AgentExecutor:
             earlier,
             version=version,
             access=RepositoryAccess(directory=PATH_INSIDE, shell=shell, history=commits, conventions=conventions.blocks()),
-            data=restored_block(restored),
+            data=(*restored_block(restored), *await earlier_results(job.contract, job.artifacts)),
             memory=memory,
             asks=asks,
         )

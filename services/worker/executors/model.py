@@ -14,7 +14,7 @@ from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.worker.agents.brief import brief
+from gatewright.services.worker.agents.brief import brief, earlier_results
 from gatewright.services.worker.agents.conventions import Conventions, read_conventions
 from gatewright.services.worker.agents.earlier import earlier_round
 from gatewright.services.worker.agents.record import PROMPT
@@ -59,7 +59,8 @@ class ModelExecutor:
         gateway = await asyncio.to_thread(gateway_for, self._models, job, model, pool=self._pool, playback=self._playback)
         earlier = await earlier_round(job.contract, job.artifacts)
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
-        asks, data = await may_ask(job.contract, job.mirror, job.baseline), await _files(job)
+        asks = await may_ask(job.contract, job.mirror, job.baseline)
+        data = [*await earlier_results(job.contract, job.artifacts), *await _files(job)]
         version = gateway.recording.brief
         conventions = Conventions()
         if version > 1 and self._conventions:

@@ -26,6 +26,7 @@ from gatewright.order_form.rows import (
 from gatewright.reasons import RetryOffer
 
 if TYPE_CHECKING:
+    from gatewright.contracts.task_contract import TaskType
     from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, PolicyPack, Priority, TestPurpose
 
 #: ``--agent any``, or a candidate of this name: the first agent of agents.json that the worker has.
@@ -379,6 +380,16 @@ class RunOptions:
         help="Repeat an ended or queued run on the current target",
         panel=Panel.CHANGE,
     )
+    inputs: tuple[str, ...] = option(
+        "--input",
+        kind=Kind.TEXTS,
+        metavar="RUN",
+        help="Plan, review or test run whose result the agent reads",
+        panel=Panel.CHANGE,
+    )
+    #: Kind of the run. A review also has the range of commits, if one is given.
+    task_type: TaskType = "IMPLEMENT"
+    span: str | None = None
     yes: bool = option(
         "--yes",
         kind=Kind.FLAG,

@@ -13,6 +13,10 @@ from gatewright.order_form.run_options import RunOptions, order_rows
 _SCOPE = "scope."
 
 
+#: Command of each kind of run that lands nothing.
+COMMANDS: dict[str, str] = {"PLAN": "plan", "REVIEW": "review-commits", "TEST": "test"}
+
+
 def command_line(options: RunOptions) -> tuple[str, ...]:
     """Format the ``gatewright run`` command with the options as given, without those that have their default.
 
@@ -21,10 +25,11 @@ def command_line(options: RunOptions) -> tuple[str, ...]:
     first, last = ([options.request], []) if options.request else ([], [])
     if options.request.startswith("-"):
         first, last = [], ["--", options.request]
-    words = ["gatewright", "run", *first]
+    words = ["gatewright", COMMANDS.get(options.task_type, "run"), *first]
+    words += ["--range", options.span] if options.span else []
     for row in order_rows():
         value = getattr(options, row.name)
-        if row.flags and row.repeated and value != row.default:
+        if row.flags and row.repeated and value != row.default and (row.name != "land" or options.task_type == "IMPLEMENT"):
             words += _option_words(row.flag, value)
     return (*words, *last)
 

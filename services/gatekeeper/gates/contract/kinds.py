@@ -26,7 +26,7 @@ def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
     """
     report, kind = context.report, KINDS[order.task_type]
     report.checked(RULE, kind.name)
-    for name in _unread(order):  # 1
+    for name in _unread_fields(order):  # 1
         report.violate(UNREAD, RULE, f"{name}: a {kind.name} run does not read it")
     if isinstance(order, TaskContract):  # 2
         for name in ("allowed_paths", "acceptance_tests"):
@@ -50,7 +50,7 @@ def _judge_search(context: GateContext, order: RunRequest | TaskContract) -> Non
             report.violate(UNREAD, RULE, f"artifact {artifact.name[:100]}: a document is named {PREFIX}PATH")
 
 
-def _unread(order: RunRequest | TaskContract) -> Iterator[str]:
+def _unread_fields(order: RunRequest | TaskContract) -> Iterator[str]:
     kind = KINDS[order.task_type]
     given = order.artifacts if isinstance(order, RunRequest) else order.inputs.artifacts
     for name in sorted(kind.unread):

@@ -51,8 +51,35 @@ class RevertOptions:
     land: LandingMode | None
 
 
-#: Their rows.
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """Options of ``run`` that ``plan`` has, too."""
+
+    order: RunOptions
+
+
+class ReviewOptions(PlanOptions):
+    """Options of ``run`` that ``review-commits`` has, too."""
+
+
+class TestOptions(PlanOptions):
+    """Options of ``run`` that ``test`` has, too."""
+
+    __test__ = False
+
+
+_ORDERS = frozenset({"repo", "ref", "policy_pack", "priority", "requirement", "timeout", "linger"})
+_ORDERS |= {"max_seconds", "max_tokens", "max_cost", "cassette"}
+#: Rows of the options of ``revert``.
 REVERTING = frozenset({"land", "tests", "allow_tests", "allow_kinds", "allow_dependencies"})
+#: Rows of each part of the options.
+_PARTS: dict[type, frozenset[str]] = {
+    RevertOptions: REVERTING,
+    PlanOptions: _ORDERS | {"request", "allow", "tests", "shards", "yes"},
+    ReviewOptions: _ORDERS | {"head", "allow_tests", "allow_kinds"},
+    TestOptions: (_ORDERS - {"cassette", "max_tokens", "max_cost"})
+    | {"tests", "hidden_tests", "hidden_files", "provide", "mount", "env", "language", "needs"},
+}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -81,10 +108,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def _group(kind: Any, values: dict[str, Any]) -> Any:
     if kind is RunOptions:
         return options_from(values)
-    if kind is RevertOptions:
-        order = options_from(dict.fromkeys(row.name for row in order_rows()) | values)
-        return RevertOptions(order, order.land if values["land"] is not None else None)
-    return kind(**values)
+    if kind not in _PARTS:
+        return kind(**values)
+    order = options_from(dict.fromkeys(row.name for row in order_rows()) | values)
+    return kind(order) if kind is not RevertOptions else kind(order, order.land if values["land"] is not None else None)
 
 
 def typer_option(row: Row, *, panel: str | None = None) -> Any:
@@ -104,11 +131,11 @@ def typer_option(row: Row, *, panel: str | None = None) -> Any:
 
 
 def _parameters(kind: Any) -> Parameters:
-    if kind in {RunOptions, RevertOptions}:
-        shown = (row for row in order_rows() if kind is RunOptions or row.name in REVERTING)
+    if kind is RunOptions or kind in _PARTS:
+        shown = (row for row in order_rows() if kind is RunOptions or row.name in _PARTS[kind])
         # The help shows panels in the order of their first options.
         rows = sorted(shown, key=lambda row: (list(Panel).index(row.panel), not row.first_screen))
-        given = {row.name: None if row.kind.many or kind is RevertOptions else row.default for row in rows}
+        given = {row.name: None if row.kind.many or kind is not RunOptions else row.default for row in rows}
         return {row.name: _parameter(row.name, given[row.name], _annotation(row)) for row in rows}
     hints = get_type_hints(kind, include_extras=True)
     return {

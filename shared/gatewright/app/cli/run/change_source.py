@@ -17,7 +17,7 @@ import msgspec
 from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts.people.authors import author_line, commit_author, distinct_authors
 from gatewright.contracts.vocabulary import MOST_AUTHORS, Executor, ExecutorName, Person, SourceBranch
-from gatewright.errors import Fault, MalformedError
+from gatewright.errors import Fault, GitError, MalformedError
 from gatewright.executor_kinds import EXECUTOR_KINDS, asked_first
 from gatewright.git.host.branch_change import branch_change
 from gatewright.order_form.rows import bounds_of
@@ -121,6 +121,29 @@ def read_branch(repository: Path, branch: str, onto: str) -> BranchAnswer:
         author=commit_author(name, email) if not others else None,
         subject=change.subject.strip() or f"the commits of {branch}",
     )
+
+
+def read_commits(repository: Path, head: str, onto: str, span: str | None) -> SourceBranch:
+    """Return the commits of the range ``span``, or those that ``head`` adds to ``onto``, from their merge base.
+
+    Raises:
+        GitError, MalformedError: as ``commits_of_range`` does; also ``branch_has_nothing``.
+    """
+    # Imported late: only a review needs it.
+    from gatewright.evidence.verification.commits import commits_of_range
+
+    checkout = user_checkout(repository)
+    if span is None:
+        tip, target = checkout.commit_named(head), checkout.commit_named(onto)
+        base = checkout.objects.execute("merge-base", target, tip, ok=(0, 1)).decode("ascii").strip()
+        if not base:
+            raise GitError(f"{head} and {onto} have no commit in common", code="no_common_history")
+        span = f"{base}..{tip}"
+    commits = commits_of_range(checkout, span)
+    if not commits:
+        raise GitError(f"there is no commit in {span}", code="branch_has_nothing")
+    first, last = (checkout.resolve(end) for end in span.split(".."))
+    return SourceBranch(name=head or span, head=last, base=first, commits=len(commits))
 
 
 def candidate_names(given: str | None) -> tuple[str, ...]:

@@ -1,16 +1,17 @@
-"""``run``, ``revert``, ``submit`` and ``abort``: commands that change the system."""
+"""``run``, ``plan``, ``review-commits``, ``test``, ``revert``, ``submit`` and ``abort``: commands that order or end runs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gatewright.app.cli.help_screen import HelpCommand, show_all_options
-from gatewright.app.cli.options import JsonOutput, RevertOptions, Verbose, grouped
+from gatewright.app.cli.options import JsonOutput, PlanOptions, RevertOptions, ReviewOptions, TestOptions, Verbose, grouped
 from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.schemas import read_submittable
 from gatewright.order_form.run_options import RunOptions, order_rows
@@ -46,6 +47,9 @@ class RunHelp(HelpCommand):
 
 def register(app: typer.Typer) -> None:
     app.command(help=_HELP_RUN, cls=RunHelp)(run)
+    app.command()(plan)
+    app.command()(review_commits)
+    app.command("test")(run_tests)
     app.command()(revert)
     app.command()(submit)
     app.command()(abort)
@@ -63,12 +67,63 @@ def run(
         bool, typer.Option("--help-all", callback=show_all_options, is_eager=True, help="Show all options")
     ] = False,
 ) -> None:
+    _begin_order(context, options, verbose=verbose, json_output=json_output)
+
+
+@reported
+@grouped
+def plan(context: typer.Context, *, options: PlanOptions, verbose: Verbose = False, json_output: JsonOutput = False) -> None:
+    """Plan a change without making it.
+
+    The plan has the batches and paths that a run would have. A run can read it with `gatewright run --input`.
+    """
+    _begin_order(context, replace(options.order, task_type="PLAN", land="none"), verbose=verbose, json_output=json_output)
+
+
+@reported
+@grouped
+def review_commits(
+    context: typer.Context,
+    *,
+    options: ReviewOptions,
+    span: Annotated[str | None, typer.Option("--range", metavar="A..B", help="Change from commit A to commit B")] = None,
+    verbose: Verbose = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Review commits that exist, without landing anything.
+
+    With `--head`, the review is of what the branch adds to `--ref`. Exit code 1 means that a finding blocks.
+    """
+    order = replace(options.order, task_type="REVIEW", land="none", span=span)
+    _begin_order(context, order, verbose=verbose, json_output=json_output)
+
+
+@reported
+@grouped
+def run_tests(
+    context: typer.Context,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[-- CMD...]", help="Command that must succeed")] = None,
+    *,
+    options: TestOptions,
+    verbose: Verbose = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Test a commit as a run would test a change, without landing anything.
+
+    Exit code 1 means that a test failed.
+    """
+    import shlex
+
+    given = (shlex.join(command),) if command else ()
+    order = replace(options.order, task_type="TEST", land="none", tests=(*options.order.tests, *given))
+    _begin_order(context, order, verbose=verbose, json_output=json_output)
+
+
+def _begin_order(context: typer.Context, options: RunOptions, *, verbose: bool, json_output: bool) -> None:
     from gatewright.app.cli.run.ahead import Begun, begin_ahead
 
-    if isinstance(context.obj, Begun):
-        raise typer.Exit(_run(context.obj, options, verbose=verbose, json_output=json_output))
-    with begin_ahead() as ahead:
-        raise typer.Exit(_run(ahead, options, verbose=verbose, json_output=json_output))
+    with contextlib.nullcontext(context.obj) if isinstance(context.obj, Begun) else begin_ahead() as begun:
+        raise typer.Exit(_run(begun, options, verbose=verbose, json_output=json_output))
 
 
 def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool, revert: WantedRevert | None = None) -> int:

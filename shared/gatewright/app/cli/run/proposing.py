@@ -21,6 +21,7 @@ from gatewright.contracts import RunRequest, codec
 from gatewright.errors import GatewrightError, GitError, MalformedError
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row
 from gatewright.run import events as e
+from gatewright.run.kinds import KINDS
 from gatewright.view.run_view import RunView
 from gatewright.view.safe_text import printable
 
@@ -33,7 +34,8 @@ PROPOSAL = "proposal.json"
 
 def leaves_open(options: RunOptions) -> bool:
     """Return whether ``options`` have a request, but not all of its scope, maker and tests."""
-    fixed = (options.allow or options.allow_tests) and options.tests and ways_named(options)
+    makes = ways_named(options) or not KINDS[options.task_type].works
+    fixed = (options.allow or options.allow_tests) and options.tests and makes
     return bool(options.request.strip()) and not fixed
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -25,15 +25,16 @@ from gatewright.app.cli.run.change_source import (
     named_candidates,
     read_answer,
     read_branch,
+    read_commits,
     repeat_executor,
 )
 from gatewright.app.cli.run.files import in_repository, names_test_file, read_hidden, read_mounts, read_provided
 from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_agent, missing_key, missing_programs
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name
-from gatewright.artifacts import PROVIDED
+from gatewright.artifacts import PROVIDED, RESULT
 from gatewright.clock import new_id
-from gatewright.contracts import RunRequest
+from gatewright.contracts import RunRequest, codec
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
@@ -44,6 +45,7 @@ from gatewright.contracts.vocabulary import (
     Repository,
     Scope,
     Sharding,
+    SourceBranch,
     TimeoutRetry,
 )
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
@@ -52,6 +54,7 @@ from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values_below
+from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 from gatewright.run.states import QUEUED
 from gatewright.sandbox.environments import Environments, ShownFolder
@@ -105,15 +108,17 @@ def prepare(
     proposed = tuple(in_repository(path, repository, here, "/allowed_paths", faults) for path in options.proposed)
     named = () if faults else tuple(p for p in allow if p not in proposed and names_test_file(p, repository, options.ref))
     options = replace(options, allow=allow, allow_tests=tuple(dict.fromkeys((*tests, *named))), proposed=proposed)
-    answer = _answer(options, faults)
-    branch = _branch(options, repository, faults)
+    kind = KINDS[options.task_type]
+    answer = _answer(options, faults) if kind.works else ChangeSource(Executor(kind="command"))
+    branch = _branch(options, repository, faults) if kind.works else None
+    commits = _reviewed_commits(options, repository, faults) if kind.reviews and not kind.works else None
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
     shown = Environments(()) if environment_follows else _shown_environments(options, repository, here, faults)
     target = _target(options, faults)
     if on_this_host and _is_asked(options):
         faults += _not_here(answer, plays=plays)
-    if on_this_host and not environment_follows:
+    if on_this_host and not environment_follows and (kind.works or kind.tests):
         faults += _programs_not_shown(options, shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
@@ -126,24 +131,49 @@ def prepare(
             "request": options.request if branch is None else options.request.strip() or branch.subject,
             # The gate distinguishes permission to change from being a test; for a person it is one question.
             "allowed_paths": tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
+            **({} if kind.lands else _without_change(options, commits)),
             "acceptance_tests": (*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
         },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
-        executor=answer.executor if ways_named(options) and not answer.candidates else None,
+        executor=answer.executor if kind.works and ways_named(options) and not answer.candidates else None,
         candidates=answer.candidates or None,
-        sharding=Sharding(**values_below(options, "sharding")),
+        sharding=Sharding(**values_below(options, "sharding")) if kind.plans else None,
         environment=_environment(shown),
         scope=_unless_empty(Scope(**values_below(options, "scope")), Scope()),
         budget=_unless_empty(Budget(**values_below(options, "budget")), Budget()),
         timeout_retry=TimeoutRetry(timeout_sec=options.timeout, max_retries=retries, retry_backoff_sec=0),
-        author=(branch.author if branch is not None else None) or person,
-        source_branch=branch.source if branch is not None else None,
+        author=((branch.author if branch is not None else None) or person) if kind.lands else None,
+        source_branch=branch.source if branch is not None else commits,
         ordered_by=person_names(person),
         idempotency_key=new_id(),
     )
     written = tuple((f"{PROVIDED}{path}", content) for path, content in options.written)
     return Prepared(request, (*answer.attachments, *provided, *written, *hidden))
+
+
+def _without_change(options: RunOptions, commits: SourceBranch | None) -> dict[str, Any]:
+    """Return the fields of a request of another kind than a change."""
+    fields: dict[str, Any] = {"task_type": options.task_type}
+    if options.task_type == "PLAN":
+        return fields
+    about = commits.name if commits is not None else options.ref
+    fields |= {"allowed_paths": (), "request": f"{KINDS[options.task_type].name.capitalize()} {about}"}
+    return fields | ({"baseline_ref": commits.base} if commits is not None else {})
+
+
+def _reviewed_commits(options: RunOptions, repository: str, faults: list[Fault]) -> SourceBranch | None:
+    """Return the commits to review."""
+    if faults:
+        return None
+    if not _local(repository):
+        faults.append(Fault("/source_branch", "not_local", "a review needs a repository on this host: clone it first"))
+        return None
+    try:
+        return read_commits(Path(repository), options.head or "", options.ref, options.span)
+    except GatewrightError as error:
+        faults.append(Fault("/source_branch", error.reason, error.message))
+        return None
 
 
 def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
@@ -193,6 +223,19 @@ def again_request(run: Run, requested_by: str, ordered_by: tuple[str, ...]) -> R
         again=run.run_id,
         idempotency_key=new_id(),
     )
+
+
+def result_attachment(run: Run) -> tuple[str, bytes]:
+    """Return the result document of a plan, review or test that succeeded, as an attachment.
+
+    Raises:
+        MalformedError: the run made none, has expired or did not succeed (``invalid_input``).
+    """
+    document = {"plan": run.plan, "review_report": run.review, "test_report": run.tests}.get(run.kind.result)
+    if document is None or run.status != "SUCCESS":
+        words = f"{run.run_id} is a {run.kind.name} run that is {run.status}: name a successful plan, review or test"
+        raise MalformedError("this cannot be run", faults=(Fault("/artifacts", "invalid", words),), code="invalid_input")
+    return f"{RESULT}{run.run_id}", codec.encode(document)
 
 
 def _no_round(run: Run, words: str) -> MalformedError:
@@ -264,13 +307,16 @@ def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunR
 
 def _missing(options: RunOptions) -> list[Fault]:
     faults = []
-    if not (options.request.strip() or options.head):
+    kind = KINDS[options.task_type]
+    if kind.plans and not (options.request.strip() or options.head):
         faults.append(Fault("/request", "missing", 'describe the change: gatewright run "REQUEST" ...'))
-    if not (options.allow or options.allow_tests):
+    if kind.examines and kind.reviews and bool(options.head) == bool(options.span):
+        faults.append(Fault("/source_branch", "missing", "name what to review: either --head BRANCH or --range A..B"))
+    if not (options.allow or options.allow_tests or "allowed_paths" in kind.unread):
         faults.append(Fault("/allowed_paths", "missing", "name the paths that may change: --allow PATH (repeatable)"))
-    if not options.tests:
+    if not options.tests and "acceptance_tests" not in kind.unread:
         faults.append(Fault("/acceptance_tests", "missing", "name a command that proves the change: --test CMD (repeatable)"))
-    if not ways_named(options):
+    if not ways_named(options) and kind.works:
         makers = (row(kind.option) for _, kind in asked_first())
         named = ", ".join(f"{each.flag} {(each.metavar or '').partition('|')[0]}" for each in makers)
         words = f"choose how the change is made: {named}, --head BRANCH, or --candidates NAME,NAME"
@@ -306,6 +352,8 @@ def _contradictions(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/executor/fallback", "missing", words))
     if options.interactive and options.agent is None:
         faults.append(Fault("/interactive", "invalid", "--interactive answers what an agent asks: give --agent NAME"))
+    if options.inputs and ways_named(options) and not _is_asked(options):
+        faults.append(Fault("/artifacts", "invalid", "--input is read by an agent or a model: give --agent or --model"))
     if options.land in {"target", "queue"} and not options.target_ref:
         words = f"--land {options.land} needs --target-ref BRANCH"
         faults.append(Fault("/repository/target_ref", "missing", words))

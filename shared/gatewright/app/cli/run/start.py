@@ -31,7 +31,15 @@ from gatewright.app.cli.run.proposing import (
     with_origin,
 )
 from gatewright.app.cli.run.questions import require_terminal
-from gatewright.app.cli.run.request import EXAMPLE, Prepared, again_request, prepare, with_artifacts, with_shown
+from gatewright.app.cli.run.request import (
+    EXAMPLE,
+    Prepared,
+    again_request,
+    prepare,
+    result_attachment,
+    with_artifacts,
+    with_shown,
+)
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import for_one_run, refuse_live
@@ -210,7 +218,7 @@ def _print_refusal(error: GatewrightError, options: RunOptions, tests: Sequence[
         write_line(f"  detected  {printable(each)}", stream=sys.stderr)
     if retry_with:
         write_line(f"{retry_label(retry_with)}: {printable(retry_line(command_line(options), retry_with))}", stream=sys.stderr)
-    elif any(fault.code == "missing" for fault in getattr(error, "faults", ())):
+    elif options.task_type == "IMPLEMENT" and any(fault.code == "missing" for fault in getattr(error, "faults", ())):
         write_line(f"  example: {EXAMPLE}", stream=sys.stderr)
     if leaves_open(options) and error.reason == "invalid_input":
         for each in key_lines():
@@ -228,6 +236,7 @@ async def _ready(options: RunOptions, place: CommandContext, cassette: Path | No
     propose = leaves_open(options) and (not local or can_propose(plays=plays))
     follows = AUTO in options.env
     prepared = prepare(options, place.here, on_this_host=local, propose=propose, plays=plays, environment_follows=follows)
+    prepared = replace(prepared, attachments=(*prepared.attachments, *[await _read_result(each) for each in options.inputs]))
     await _prepare_host(place, cassette)
     if not follows:
         return prepared
@@ -247,6 +256,16 @@ async def _prepare_again(options: RunOptions, wanted: str) -> Prepared:
     async with open_source(wanted) as source:
         view = await source.view(await find_run(source, wanted))
     return Prepared(again_request(view.run, user_name(), await asyncio.to_thread(who_orders, find_place().here)), ())
+
+
+async def _read_result(wanted: str) -> tuple[str, bytes]:
+    """Return the name and content of an earlier run's result. Raises as ``result_attachment`` does."""
+    # Imported late: most runs read none.
+    from gatewright.app.cli.bundle_sources import open_source
+    from gatewright.app.cli.runs.sources import find_run, run_of
+
+    async with open_source(wanted) as source:
+        return result_attachment((await source.view(await find_run(source, run_of(wanted)))).run)
 
 
 async def _prepare_host(place: CommandContext, cassette: Path | None) -> None:
