@@ -21,6 +21,24 @@ from msgspec import to_builtins
 from gatewright.ecosystems.runner.names import is_test
 from tests.ecosystems.suites import Suite, proof_of
 
+#: Tests that show nothing about a change.
+_SEEDED_FILE = "test_seeded_here.py"
+_SEEDED = b"""def test_constant():
+    assert 1 + 1 == 2
+
+
+def test_any_error_passes():
+    try:
+        import no_such_module_here
+    except Exception:
+        pass
+
+
+def test_other_code():
+    import json
+
+    assert json.loads("[1]") == [1]
+"""
 #: Commits that are looked at, and changed files of one.
 _LOOKED_AT, _MOST_FILES = 600, 12
 
@@ -51,16 +69,21 @@ def commits_of(repository: Path, count: int) -> list[str]:
     return found
 
 
-async def judge(repository: Path, commit: str, command: str, environment: Path) -> dict[str, object]:
-    """Run the command on one commit as the test runner does."""
+async def judge(repository: Path, commit: str, command: str, environment: Path, *, seeded: bool) -> dict[str, object]:
+    """Run the command on one commit as the test runner does; ``seeded``: with three vacuous tests added to the change."""
     before, after = files_of(repository, f"{commit}^"), files_of(repository, commit)
+    folders = [Path(path).parent for path in after if is_test(path.encode()) and Path(path).name.startswith("test_")]
+    if seeded:
+        after[str(folders[0] / _SEEDED_FILE)] = _SEEDED
     changes = {path: after.get(path) for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "project"
         place.mkdir()
         report = await Suite(place, before, prefix=environment).tested(changes, command)
     proof = proof_of(report)
-    return {
+    passed = proof.red_first.passed if proof.red_first is not None else ()
+    found = {"vacuous_found": sum(_SEEDED_FILE in name for name in passed)} if seeded else {}
+    return found | {
         "commit": commit,
         "status": report.status,
         "replay": to_builtins(proof.replay),
@@ -75,9 +98,11 @@ def main() -> None:
     parser.add_argument("--test", required=True)
     parser.add_argument("--env", type=Path, required=True)
     parser.add_argument("--count", type=int, default=4)
+    parser.add_argument("--seed-vacuous", action="store_true", help="add three vacuous tests to each change")
     options = parser.parse_args()
     for commit in commits_of(options.repository, options.count):
-        print(json.dumps(asyncio.run(judge(options.repository, commit, options.test, options.env))), flush=True)
+        judged = judge(options.repository, commit, options.test, options.env, seeded=options.seed_vacuous)
+        print(json.dumps(asyncio.run(judged)), flush=True)
 
 
 if __name__ == "__main__":

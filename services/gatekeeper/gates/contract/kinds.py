@@ -21,7 +21,8 @@ RESEARCHERS = ("model", "reply")
 def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
     """Judge the fields of an order by its kind.
 
-    1. Nothing is given that the kind does not read. A run that lands nothing also has no landing, retries or other outputs.
+    1. Nothing is given that the kind does not read; no kind reads ``browser_policy``. A run that lands nothing also has no
+       landing, retries or other outputs.
     2. Nothing is missing that the kind needs; what a request leaves out, the pm refuses.
     """
     report, kind = context.report, KINDS[order.task_type]
@@ -59,6 +60,8 @@ def _unread_fields(order: RunRequest | TaskContract) -> Iterator[str]:
                 yield name
         elif name in order.__struct_fields__ and getattr(order, name) not in (default_of(order, name), ()):
             yield name
+    if isinstance(order, TaskContract) and order.browser_policy is not None:
+        yield "browser_policy"
     if kind.lands:
         return
     if order.repository is not None and (order.repository.landing != "none" or order.repository.target_ref):
