@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from gatewright.contracts.task_contract import TaskType
 from gatewright.run import events as e
 from gatewright.run.evolve import evolve, objection
 from gatewright.run.state import Run
@@ -17,9 +18,9 @@ from tests.gatekeeper.simulated_run import Script, SimulatedRun
 LATER = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def run_in(state: str) -> Run:
+def run_in(state: str, task_type: TaskType = "IMPLEMENT") -> Run:
     """A simulated run that has just come to ``state``."""
-    world = SimulatedRun(Script())
+    world = SimulatedRun(Script(task_type=task_type))
     while world.run is None or world.run.state != state:
         world.deliver(world.under_way.pop(0))
     return world.run
@@ -54,6 +55,29 @@ def test_decider_cannot_append_an_illegal_event(state: str, event: object, words
         draft.add(made)
     assert draft.transition() is None
     assert words in objection(run, made)
+
+
+@pytest.mark.parametrize(
+    ("task_type", "state", "event", "words"),
+    [
+        ("REVIEW", "S3", landed, "it landed before"),
+        ("TEST", "S4", landed, "it landed before"),
+        ("PLAN", "S1", lambda _run: e.StateEntered(state="S6"), "S6 is entered without"),
+        ("TEST", "S4", lambda _run: e.StateEntered(state="S6"), "S6 is entered without"),
+        ("REVIEW", "S3", lambda _run: e.StateEntered(state="S6"), "S6 is entered without"),
+        ("REVIEW", "S3", lambda _run: e.TaskDispatched(task_id="x.w01", role="worker", pool="default"), "worker is not asked"),
+        (
+            "REVIEW",
+            "S3",
+            lambda _run: e.TaskDispatched(task_id="x", role="testrunner", pool="default"),
+            "testrunner is not asked",
+        ),
+        ("PLAN", "S1", lambda _run: e.LocksTaken(repository_url="/srv/project", paths=(), token=1), "not the time to take"),
+    ],
+)
+def test_a_run_without_a_change_never_works_or_lands(task_type: TaskType, state: str, event: object, words: str) -> None:
+    run = run_in(state, task_type)
+    assert words in objection(run, event(run))  # type: ignore[operator]
 
 
 def test_every_event_of_a_landed_run_was_legal_when_it_happened() -> None:

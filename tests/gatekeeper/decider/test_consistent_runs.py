@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import AbortRequest, Transition
+from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Budget, Usage
+from gatewright.errors import MalformedError
 from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.replayed_run import replay_history
@@ -57,6 +60,15 @@ SCRIPTS = [
 ]
 
 
+OTHER_KINDS = [
+    Script(task_type=task_type, from_contract=from_contract, shards=2, review_fails_until=fails, tests_fail_until=fails)
+    for task_type in get_args(TaskType)
+    if task_type not in {"IMPLEMENT", "SEARCH"}
+    for from_contract in (False, True)
+    for fails in (0, 1)
+]
+
+
 def contradictions(run: Run | None, transitions: list[Transition]) -> set[tuple[str, str]]:
     assert run is not None
     assert run.ended
@@ -66,7 +78,9 @@ def contradictions(run: Run | None, transitions: list[Transition]) -> set[tuple[
 
 
 @pytest.mark.parametrize(
-    "script", [*SCRIPTS, *(Script(asked=True, retries=retries, tests_fail_until=9) for retries in (1, 2, 5))], ids=str
+    "script",
+    [*SCRIPTS, *OTHER_KINDS, *(Script(asked=True, retries=retries, tests_fail_until=9) for retries in (1, 2, 5))],
+    ids=str,
 )
 def test_run_to_its_end_contradicts_nothing(script: Script) -> None:
     world = SimulatedRun(script)
@@ -91,6 +105,18 @@ def test_a_test_runner_that_was_asked_too_early_is_out_of_turn() -> None:
     accepted = replace(first.events[0], payload={**first.events[0].payload, "judging": "in_turn"})
     told = [replace(first, events=(accepted, *first.events[1:])), *others]
     assert "out_of_turn" in {code for code, _ in contradictions(fold(told), told)}
+
+
+@pytest.mark.parametrize(("claimed", "ran"), [("REVIEW", "IMPLEMENT"), ("PLAN", "TEST"), ("IMPLEMENT", "REVIEW")])
+def test_a_run_that_claims_another_kind_contradicts_itself(claimed: TaskType, ran: TaskType) -> None:
+    world = SimulatedRun(Script(task_type=ran))
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    first, *others = world.transitions
+    accepted = replace(first.events[0], payload={**first.events[0].payload, "task_type": claimed})
+    told = [replace(first, events=(accepted, *first.events[1:])), *others]
+    with pytest.raises(MalformedError, match="may not follow"):
+        contradictions(fold(told), told)
 
 
 @pytest.mark.parametrize("retries", [0, 1])

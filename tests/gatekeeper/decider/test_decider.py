@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gatewright.contracts import AbortRequest
+from gatewright.contracts.task_contract import TaskType
 from gatewright.ledger import chain
+from gatewright.run.events import RunFinished, event_of
 from gatewright.run.evolve import fold
+from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
-from gatewright.run.states import SUCCESSORS, TERMINAL
+from gatewright.run.states import TERMINAL
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied
@@ -31,6 +34,7 @@ SCRIPTS = st.builds(
     landing_refused=st.booleans(),
     lock_refusals=st.integers(0, 2),
     judging=st.sampled_from(["together", "in_turn"]),
+    task_type=st.sampled_from(["IMPLEMENT", "IMPLEMENT", "PLAN", "REVIEW", "TEST"]),
 )
 
 
@@ -64,6 +68,42 @@ def test_a_request_goes_through_every_state_once() -> None:
     assert world.states == ["S0", "S1", "S2", "S3", "S4", "S6"]
     assert world.run is not None
     assert world.run.status == "SUCCESS"
+
+
+@pytest.mark.parametrize("from_contract", [False, True])
+@pytest.mark.parametrize(
+    ("task_type", "states", "roles", "code"),
+    [
+        ("PLAN", ["S0", "S1", "S6"], {"techlead"}, "planned"),
+        ("REVIEW", ["S0", "S1", "S3", "S6"], {"reviewer"}, "reviewed"),
+        ("TEST", ["S0", "S1", "S4", "S6"], {"testrunner"}, "tested"),
+    ],
+)
+def test_a_run_without_a_change_goes_through_its_own_line(
+    task_type: TaskType, states: list[str], roles: set[str], code: str, from_contract: bool
+) -> None:
+    world = run_in_order(Script(task_type=task_type, from_contract=from_contract, judging="together", lock_refusals=1))
+    assert world.states == states
+    run = world.run
+    assert run is not None
+    assert {task.role for task in run.tasks.values()} - {"pm"} == roles
+    assert (run.status, run.landed, run.locks, run.accepted.task_type) == ("SUCCESS", None, None, task_type)
+    ends = [event for each in world.transitions for record in each.events if isinstance(event := event_of(record), RunFinished)]
+    assert [end.code for end in ends] == [code]
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        (Script(task_type="REVIEW", retries=2, review_fails_until=1), "review_failed"),
+        (Script(task_type="TEST", retries=2, tests_fail_until=1), "tests_failed"),
+    ],
+)
+def test_a_refused_run_without_a_change_gets_no_further_round(script: Script, code: str) -> None:
+    run = run_in_order(script).run
+    assert run is not None
+    assert run.failure is not None
+    assert (run.status, run.attempt, run.failure.code) == ("FAILED", 1, code)
 
 
 def test_failed_tests_lead_to_a_new_contract_with_the_evidence_attached() -> None:
@@ -298,7 +338,8 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def no_state_is_skipped(self) -> None:
         for before, after in pairwise(self.world.states if self.world else []):
-            assert after in (*SUCCESSORS[before], "FAILED", "ABORTED")  # type: ignore[index]  # names of states, as strings
+            successors = KINDS[self.world.script.task_type].successors if self.world else {}
+            assert after in (*successors[before], "FAILED", "ABORTED")  # type: ignore[index]  # names of states, as strings
 
     @invariant()
     def the_chain_holds_and_the_end_absorbs(self) -> None:

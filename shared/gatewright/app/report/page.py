@@ -207,8 +207,8 @@ def _facts(run: Run, history: RunHistory | None, timeline: Timeline, change: Pat
     noun = "file" if change.count == 1 else "files"
     lines = f"+{added} {MINUS}{removed}{'' if change.whole else ' in what was read'}"
     count = f"{change.count:,} {noun}, {lines}" if change.files else "none"
-    facts: list[tuple[str, str, bool]] = [("Run", run.run_id, True), ("Kind", run.kind.name, False)]
-    facts += [("Repository", accepted.repository_url, True)]
+    facts: list[tuple[str, str, bool]] = [("Run", run.run_id, True), ("Repository", accepted.repository_url, True)]
+    facts += [] if run.kind.lands else [("Kind", run.kind.name, False)]
     facts.append(("Started from", accepted.baseline_commit or "no commit", True))
     if landed and landed.ref:
         facts += [("Landed on", landed.ref, True), ("As commit", landed.commit, True)]

@@ -191,8 +191,7 @@ def run_story(
 def _every_detail(view: RunView, now: datetime | None) -> list[str]:
     run = view.run
     lines = [
-        f"  state      {run.status}   {stage_name(run.state)}",
-        f"  kind       {run.kind.name}",
+        f"  state      {run.status}   {stage_name(run.state)}{'' if run.kind.lands else f'   {run.kind.name} run'}",
         f"  repository {printable(run.accepted.repository_url)} at {run.accepted.baseline_commit or 'no commit'}",
     ]
     asked = printable(" ".join(run.accepted.requested_by.split()))
