@@ -14,6 +14,7 @@ from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.profiles.choice import chosen_profile, environment_of
 from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.rules.contracts import contract_task_id, with_role
+from gatewright.run.kinds import KINDS
 from gatewright.services.pm.completeness import check_complete
 from gatewright.worker_role import PERMISSIONS, TOOL_SET, WORKER, answers, ways
 
@@ -65,4 +66,5 @@ def _one_try_per_answer(request: RunRequest) -> TimeoutRetry:
         (ASKED_TRIES if EXECUTOR_KINDS[executor.kind].asked_anew else len(answers(executor)) for executor in ways(request)),
         default=1,
     )
-    return TimeoutRetry(timeout_sec=DEFAULT_SECONDS, max_retries=min(tries - 1, MOST_RETRIES), retry_backoff_sec=0)
+    retries = min(tries - 1, MOST_RETRIES) if KINDS[request.task_type].lands else 0
+    return TimeoutRetry(timeout_sec=DEFAULT_SECONDS, max_retries=retries, retry_backoff_sec=0)

@@ -17,7 +17,7 @@ from gatewright.research.get_door import GetDoor, RequestRecord
 from gatewright.research.policy import ResearchPolicy, SearchService
 from gatewright.research.searxng import SearXng
 from tests.handler_fixture import StandingClock
-from tests.research.conftest import Site
+from tests.research.site import Site
 
 
 def door_to(site: Site, tmp_path: Path, *, private: bool = True, hours: int = 24, **limits: Any) -> tuple[GetDoor, list[Any]]:

@@ -21,7 +21,7 @@ from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
-from tests.research.conftest import Site
+from tests.research.site import Site
 
 QUESTION = "How many messages does the queue hold?"
 DOCUMENT = b"The queue holds at most 512 messages for each consumer.\n"

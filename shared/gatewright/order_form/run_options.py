@@ -384,12 +384,14 @@ class RunOptions:
         "--input",
         kind=Kind.TEXTS,
         metavar="RUN",
-        help="Plan, review or test run whose result the agent reads",
+        help="Plan, review, test or search run whose result the agent reads",
         panel=Panel.CHANGE,
     )
-    #: Kind of the run. A review also has the range of commits, if one is given.
+    #: Kind of the run. A review also has the range of commits, if one is given; a search its documents and given findings.
     task_type: TaskType = "IMPLEMENT"
     span: str | None = None
+    documents: tuple[Path, ...] = ()
+    findings: Path | None = None
     yes: bool = option(
         "--yes",
         kind=Kind.FLAG,

@@ -63,6 +63,11 @@ class RunKind:
         return not self.lands and (self.reviews or self.tests)
 
     @property
+    def searches(self) -> bool:
+        """Return whether its workers search for findings, instead of making a change."""
+        return self.works and not self.lands
+
+    @property
     def work_gate(self) -> GateName:
         """Return the gate that judges the result of a worker."""
         return "diff" if self.lands else "citations"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from gatewright.contracts import GateReport, OrchestratorEvent
+from gatewright.contracts import EvidenceBundle, GateReport, OrchestratorEvent
 from gatewright.rules.rounds import CURABLE, ESCALATED
 from gatewright.run.history import FollowedRun, begin, follow
 
@@ -49,6 +49,8 @@ class RunView(FollowedRun):
     stages: tuple[StageLine, ...] = ()
     #: Files of the change.
     changes: tuple[FileChange, ...] = ()
+    #: Findings of a search that succeeded, where they were read.
+    findings: EvidenceBundle | None = None
     #: Folder of the bundle on this host; empty where it was not searched for.
     folder: str = ""
     #: Files that the commands missed and that git does not track, where they were searched for.

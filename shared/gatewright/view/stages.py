@@ -25,7 +25,7 @@ from gatewright.work_documents import remarks
 PAGE_WIDTH: Final = 80
 MARGIN: Final = 12
 #: Display name of the stage of a gate or role; others keep their own name.
-_STAGES: Final = {"diff": "scope", "integrated": "scope", "citations": "citations", "locks": "paths", "reviewer": "review"}
+_STAGES: Final = {"diff": "scope", "integrated": "scope", "locks": "paths", "reviewer": "review"}
 _STAGES_OF_ROLES: Final = {"pm": "order", "techlead": "plan", "worker": "change", "reviewer": "review", "testrunner": "tests"}
 _WORK: Final = {
     "pm": "compiling the contract",
@@ -114,7 +114,7 @@ def _lines_of(event: e.RunEvent, view: RunView) -> Iterator[_Line]:  # noqa: C90
             yield from _remark_lines(remarks.worker_remarks(result))
         case e.TaskFailed(error=error):
             yield "bad", _STAGES_OF_ROLES.get(error.role or "", "run"), f"{error.message} [{error.code}]"
-        case e.CandidateComposed(changed_files=files, candidate=number) if run.kind.reviews:
+        case e.CandidateComposed(changed_files=files, candidate=number) if run.kind.reviews and not run.kind.searches:
             allowed = run.contract.allowed_paths if run.contract is not None and files else ()
             inside = f", inside {_names(allowed)}" if allowed else ""
             prefix = f"candidate {number}: " if number else ""
@@ -155,6 +155,8 @@ def _verdict_lines(report: GateReport, view: RunView) -> Iterator[_Line]:
             texts += sentences.finding_lines(review)
         yield "bad", name, about + texts[0]
         yield from (("more", "", text) for text in texts[1:])
+    elif report.gate == "citations":
+        yield "good", name, "every quote stands in its stored source"
     elif report.gate == "reviewer":
         yield "good", name, f"{about}passed" + (f", {sentences.count(len(found), 'remark')}" if found else "")
     elif report.gate == "tests" and tests is not None:

@@ -33,7 +33,7 @@ def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
         for name in ("allowed_paths", "acceptance_tests"):
             if name not in kind.unread and not getattr(order, name):
                 report.violate(LACKS, RULE, f"{name}: a {kind.name} run needs it")
-    if kind.work_gate == "citations" and kind.works:
+    if kind.searches:
         _judge_search(context, order)
     elif kind.reviews and kind.examines and order.source_branch is None:
         report.violate(LACKS, RULE, "source_branch: a review run needs the head of what it reviews")

@@ -44,7 +44,7 @@ class ProgramHelp(HelpGroup):
     """The help of the program: each command in one panel, the most used ones first."""
 
     panels: ClassVar = {
-        "Start": ("run", "plan", "review-commits", "test", "init", "doctor", "up", "down", "status"),
+        "Start": ("run", "plan", "review-commits", "test", "research", "init", "doctor", "up", "down", "status"),
         "Changes": ("watch", "show", "runs", "submit", "abort", "revert", "check", "refs", "hooks", "policy", "context"),
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
         "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "attach", "gc", "hold"),

@@ -62,6 +62,10 @@ class ReviewOptions(PlanOptions):
     """Options of ``run`` that ``review-commits`` has, too."""
 
 
+class ResearchOptions(PlanOptions):
+    """Options of ``run`` that ``research`` has, too."""
+
+
 class TestOptions(PlanOptions):
     """Options of ``run`` that ``test`` has, too."""
 
@@ -77,6 +81,7 @@ _PARTS: dict[type, frozenset[str]] = {
     RevertOptions: REVERTING,
     PlanOptions: _ORDERS | {"request", "allow", "tests", "shards", "yes"},
     ReviewOptions: _ORDERS | {"head", "allow_tests", "allow_kinds"},
+    ResearchOptions: _ORDERS | {"request", "model", "fallback"},
     TestOptions: (_ORDERS - {"cassette", "max_tokens", "max_cost"})
     | {"tests", "hidden_tests", "hidden_files", "provide", "mount", "env", "language", "needs"},
 }

@@ -1,4 +1,4 @@
-"""``run``, ``plan``, ``review-commits``, ``test``, ``revert``, ``submit`` and ``abort``: commands that order or end runs."""
+"""Commands that order or end runs: ``run`` and those of other kinds, ``revert``, ``submit`` and ``abort``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gatewright.app.cli.help_screen import HelpCommand, show_all_options
-from gatewright.app.cli.options import JsonOutput, PlanOptions, RevertOptions, ReviewOptions, TestOptions, Verbose, grouped
+from gatewright.app.cli.options import (
+    JsonOutput,
+    PlanOptions,
+    ResearchOptions,
+    RevertOptions,
+    ReviewOptions,
+    TestOptions,
+    Verbose,
+    grouped,
+)
 from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.schemas import read_submittable
 from gatewright.order_form.run_options import RunOptions, order_rows
@@ -50,6 +59,7 @@ def register(app: typer.Typer) -> None:
     app.command()(plan)
     app.command()(review_commits)
     app.command("test")(run_tests)
+    app.command()(research)
     app.command()(revert)
     app.command()(submit)
     app.command()(abort)
@@ -116,6 +126,29 @@ def run_tests(
 
     given = (shlex.join(command),) if command else ()
     order = replace(options.order, task_type="TEST", land="none", tests=(*options.order.tests, *given))
+    _begin_order(context, order, verbose=verbose, json_output=json_output)
+
+
+@reported
+@grouped
+def research(
+    context: typer.Context,
+    *,
+    options: ResearchOptions,
+    document: Annotated[
+        list[Path] | None, typer.Option("--document", metavar="FILE", help="Document to search")
+    ] = None,
+    findings: Annotated[
+        Path | None, typer.Option("--findings", metavar="FILE", help="Findings of an outside researcher to judge instead")
+    ] = None,
+    verbose: Verbose = False,
+    json_output: JsonOutput = False,
+) -> None:
+    """Answer a question with claims that quote their sources.
+
+    A model searches the documents and the services of research.json. Exit code 1 means that a quote does not hold.
+    """
+    order = replace(options.order, task_type="SEARCH", land="none", documents=tuple(document or ()), findings=findings)
     _begin_order(context, order, verbose=verbose, json_output=json_output)
 
 

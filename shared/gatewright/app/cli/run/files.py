@@ -23,6 +23,7 @@ from gatewright.git.host.user_checkout import UserCheckout
 from gatewright.git.tracked import is_tracked, refuse_tracked_folder
 from gatewright.order_artifacts.hidden_acceptance import PREFIX as HIDDEN_PREFIX
 from gatewright.patterns import TextPattern
+from gatewright.research.documents import PREFIX as DOCUMENT
 from gatewright.sandbox.environments import ShownFolder, safe_place
 from gatewright.tasks.provided import MOST_BYTES, refuse_large
 
@@ -50,6 +51,21 @@ def in_repository(given: str, repository: str, here: Path, pointer: str, faults:
             return "." if one == other else str(one.relative_to(other)) + ("/" if given.endswith("/") else "")
     faults.append(Fault(pointer, "outside", f"{given} is not in the repository {repository}"))
     return given
+
+
+def read_documents(paths: Sequence[Path], here: Path, faults: list[Fault]) -> tuple[tuple[str, bytes], ...]:
+    """Return the documents of a search as attachments, named by their paths as given."""
+    found: list[tuple[str, bytes]] = []
+    for given in paths:
+        try:
+            size = (here / given).stat().st_size
+            refuse_large(str(given), size, size + sum(len(content) for _, content in found))
+            found.append((f"{DOCUMENT}{given}", (here / given).read_bytes()))
+        except OSError as error:
+            faults.append(Fault(_ARTIFACTS, "unreadable", f"{given} cannot be read: {error.strerror}"))
+        except MalformedError as error:
+            faults.append(Fault(_ARTIFACTS, error.reason, error.message))
+    return tuple(found)
 
 
 def repository_folder(given: str | None, here: Path) -> Path | None:

@@ -33,7 +33,9 @@ PROPOSAL = "proposal.json"
 
 
 def leaves_open(options: RunOptions) -> bool:
-    """Return whether ``options`` have a request, but not all of its scope, maker and tests."""
+    """Return whether ``options`` have a request, but not all of its scope, maker and tests. A search has none of them."""
+    if KINDS[options.task_type].searches:
+        return False
     makes = ways_named(options) or not KINDS[options.task_type].works
     fixed = (options.allow or options.allow_tests) and options.tests and makes
     return bool(options.request.strip()) and not fixed

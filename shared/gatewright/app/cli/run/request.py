@@ -28,13 +28,13 @@ from gatewright.app.cli.run.change_source import (
     read_commits,
     repeat_executor,
 )
-from gatewright.app.cli.run.files import in_repository, names_test_file, read_hidden, read_mounts, read_provided
+from gatewright.app.cli.run.files import in_repository, names_test_file, read_documents, read_hidden, read_mounts, read_provided
 from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_agent, missing_key, missing_programs
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name
 from gatewright.artifacts import PROVIDED, RESULT
 from gatewright.clock import new_id
-from gatewright.contracts import RunRequest, codec
+from gatewright.contracts import EvidenceBundle, RunRequest, codec
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
@@ -54,6 +54,7 @@ from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values_below
+from gatewright.research.findings import FINDINGS
 from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 from gatewright.run.states import QUEUED
@@ -63,6 +64,8 @@ EXAMPLE = 'gatewright run "rename parse to read" --allow src --exec "python rena
 _REQUIREMENT = re.compile(row("requirement").bounds.pattern)  # noqa: TID251 - the operator's own text; it looks ahead
 #: Begins the paragraph about the earlier run, which a later round replaces.
 _EARLIER: Final = "\n\nAn earlier run of this request did not land: "
+#: Name of the artifact with given findings.
+_FINDINGS: Final = "findings"
 T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # noqa: TID251 - the operator's own text
 #: ``host:path`` or ``user@host:path``, as git understands it.
@@ -109,21 +112,21 @@ def prepare(
     named = () if faults else tuple(p for p in allow if p not in proposed and names_test_file(p, repository, options.ref))
     options = replace(options, allow=allow, allow_tests=tuple(dict.fromkeys((*tests, *named))), proposed=proposed)
     kind = KINDS[options.task_type]
-    answer = _answer(options, faults) if kind.works else ChangeSource(Executor(kind="command"))
-    branch = _branch(options, repository, faults) if kind.works else None
+    answer = _source_of(options, here, faults)
+    branch = _branch(options, repository, faults) if kind.lands else None
     commits = _reviewed_commits(options, repository, faults) if kind.reviews and not kind.works else None
     provided = read_provided(options.provide, repository, here, faults)
     hidden = read_hidden(options.hidden_files, here, faults)
     shown = Environments(()) if environment_follows else _shown_environments(options, repository, here, faults)
     target = _target(options, faults)
-    if on_this_host and _is_asked(options):
+    if on_this_host and (_is_asked(options) or answer.executor.kind == "model"):
         faults += _not_here(answer, plays=plays)
-    if on_this_host and not environment_follows and (kind.works or kind.tests):
+    if on_this_host and not environment_follows and (kind.lands or kind.tests):
         faults += _programs_not_shown(options, shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
     answer = branch.answer if branch is not None else answer
-    retries = options.max_retries if options.max_retries is not None else answer.attempts - 1
+    retries = options.max_retries if options.max_retries is not None else answer.attempts - 1 if kind.lands else 0
     person = author(Path(repository) if _local(repository) else here)
     request = RunRequest(
         **values_below(options, "")
@@ -136,7 +139,7 @@ def prepare(
         },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
-        executor=answer.executor if kind.works and ways_named(options) and not answer.candidates else None,
+        executor=answer.executor if (kind.searches or ways_named(options)) and not answer.candidates else None,
         candidates=answer.candidates or None,
         sharding=Sharding(**values_below(options, "sharding")) if kind.plans else None,
         environment=_environment(shown),
@@ -155,7 +158,7 @@ def prepare(
 def _without_change(options: RunOptions, commits: SourceBranch | None) -> dict[str, Any]:
     """Return the fields of a request of another kind than a change."""
     fields: dict[str, Any] = {"task_type": options.task_type}
-    if options.task_type == "PLAN":
+    if options.task_type in {"PLAN", "SEARCH"}:
         return fields
     about = commits.name if commits is not None else options.ref
     fields |= {"allowed_paths": (), "request": f"{KINDS[options.task_type].name.capitalize()} {about}"}
@@ -225,15 +228,18 @@ def again_request(run: Run, requested_by: str, ordered_by: tuple[str, ...]) -> R
     )
 
 
-def result_attachment(run: Run) -> tuple[str, bytes]:
-    """Return the result document of a plan, review or test that succeeded, as an attachment.
+def result_attachment(run: Run, findings: EvidenceBundle | None = None) -> tuple[str, bytes]:
+    """Return the result document of a run that succeeded and landed nothing, as an attachment.
+
+    ``findings``: those of a search.
 
     Raises:
         MalformedError: the run made none, has expired or did not succeed (``invalid_input``).
     """
-    document = {"plan": run.plan, "review_report": run.review, "test_report": run.tests}.get(run.kind.result)
+    documents = {"plan": run.plan, "review_report": run.review, "test_report": run.tests, FINDINGS: findings}
+    document = documents.get(run.kind.result)
     if document is None or run.status != "SUCCESS":
-        words = f"{run.run_id} is a {run.kind.name} run that is {run.status}: name a successful plan, review or test"
+        words = f"{run.run_id} is a {run.kind.name} run that is {run.status}: name a successful plan, review, test or search"
         raise MalformedError("this cannot be run", faults=(Fault("/artifacts", "invalid", words),), code="invalid_input")
     return f"{RESULT}{run.run_id}", codec.encode(document)
 
@@ -264,6 +270,21 @@ def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
         AcceptanceTest(name=f"{name}-{number}", cmd=command, must_pass=True, hidden=name == "hidden")
         for number, command in enumerate(commands, start=1)
     )
+
+
+def _source_of(options: RunOptions, here: Path, faults: list[Fault]) -> ChangeSource:
+    """Return the source of the change, or of the findings of a search."""
+    kind = KINDS[options.task_type]
+    if kind.lands:
+        return _answer(options, faults)
+    if not kind.searches:
+        return ChangeSource(Executor(kind="command"))
+    documents = read_documents(options.documents, here, faults)
+    if options.findings is None:
+        return ChangeSource(Executor(kind="model", model=options.model, fallback=options.fallback), documents)
+    given = read_documents((options.findings,), here, faults)
+    findings = tuple((_FINDINGS, content) for _, content in given)
+    return ChangeSource(Executor(kind="reply", artifacts=(_FINDINGS,)), (*documents, *findings))
 
 
 def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
@@ -308,15 +329,15 @@ def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunR
 def _missing(options: RunOptions) -> list[Fault]:
     faults = []
     kind = KINDS[options.task_type]
-    if kind.plans and not (options.request.strip() or options.head):
-        faults.append(Fault("/request", "missing", 'describe the change: gatewright run "REQUEST" ...'))
-    if kind.examines and kind.reviews and bool(options.head) == bool(options.span):
+    if (kind.plans or kind.searches) and not (options.request.strip() or options.head):
+        faults.append(Fault("/request", "missing", 'describe the change or question: gatewright run "REQUEST" ...'))
+    if kind.reviews and not kind.works and bool(options.head) == bool(options.span):
         faults.append(Fault("/source_branch", "missing", "name what to review: either --head BRANCH or --range A..B"))
     if not (options.allow or options.allow_tests or "allowed_paths" in kind.unread):
         faults.append(Fault("/allowed_paths", "missing", "name the paths that may change: --allow PATH (repeatable)"))
     if not options.tests and "acceptance_tests" not in kind.unread:
         faults.append(Fault("/acceptance_tests", "missing", "name a command that proves the change: --test CMD (repeatable)"))
-    if not ways_named(options) and kind.works:
+    if not ways_named(options) and kind.lands:
         makers = (row(kind.option) for _, kind in asked_first())
         named = ", ".join(f"{each.flag} {(each.metavar or '').partition('|')[0]}" for each in makers)
         words = f"choose how the change is made: {named}, --head BRANCH, or --candidates NAME,NAME"

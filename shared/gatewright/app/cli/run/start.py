@@ -262,10 +262,12 @@ async def _read_result(wanted: str) -> tuple[str, bytes]:
     """Return the name and content of an earlier run's result. Raises as ``result_attachment`` does."""
     # Imported late: most runs read none.
     from gatewright.app.cli.bundle_sources import open_source
+    from gatewright.app.cli.runs.result import read_findings
     from gatewright.app.cli.runs.sources import find_run, run_of
 
     async with open_source(wanted) as source:
-        return result_attachment((await source.view(await find_run(source, run_of(wanted)))).run)
+        view = await source.view(await find_run(source, run_of(wanted)))
+        return result_attachment(view.run, await read_findings(view, source.output) if view.run.kind.searches else None)
 
 
 async def _prepare_host(place: CommandContext, cassette: Path | None) -> None:

@@ -15,12 +15,14 @@ from pathlib import Path
 import msgspec
 
 from gatewright.budgets import amount_words
+from gatewright.contracts import EvidenceBundle, codec
 from gatewright.contracts.reports import Plan, TestCommand, TestReport
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.evidence import layout
 from gatewright.git.tracked import is_tracked
 from gatewright.ledger.expiry import expired_words
 from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
+from gatewright.research.findings import FINDINGS
 from gatewright.run.history import FollowedRun
 from gatewright.run.spending import spending_of
 from gatewright.run.state import Run
@@ -73,6 +75,7 @@ class RunResult(msgspec.Struct, frozen=True):
     retry_with: tuple[str, ...] = ()
     remarks: tuple[RunRemark, ...] = ()
     kind: str = "change"
+    findings: EvidenceBundle | None = None
 
 
 def result_of(view: RunView) -> RunResult:
@@ -92,6 +95,7 @@ def result_of(view: RunView) -> RunResult:
         retry_with=_retry_with(view),
         remarks=run_remarks(view.gates, run),
         kind=run.kind.name,
+        findings=view.findings,
     )
 
 
@@ -130,6 +134,7 @@ def closing_words(view: RunView, command: Sequence[str] = (), *, evidence: str =
     """
     result, run = result_of(view), view.run
     words = [*change_lines(view.changes), *(plan_lines(run.plan) if run.plan is not None and not run.kind.lands else ())]
+    words += finding_lines(view.findings) if view.findings is not None else []
     if run.expired is not None:
         words.append(f"run_expired: {printable(expired_words(run))}")
     if result.failure is not None:
@@ -163,6 +168,16 @@ def plan_lines(plan: Plan) -> list[str]:
         for number, batch in enumerate(plan.batches, 1)
         for task_id in batch
     ]
+
+
+def finding_lines(findings: EvidenceBundle) -> list[str]:
+    """Format the claims of a search with their quotes, and its limitations."""
+    addresses = {source.name: source.uri for source in findings.sources}
+    lines = []
+    for number, claim in enumerate(findings.claims, 1):
+        lines.append(f"{number}. {printable(claim.claim)}")
+        lines += [f'   "{printable(each.text)}"  {printable(addresses.get(each.source, ""))}' for each in claim.quotes]
+    return [*lines, *(f"Open: {printable(each)}" for each in findings.limitations)]
 
 
 def _verdict_words(view: RunView, result: RunResult) -> str:
@@ -238,6 +253,8 @@ async def with_details(view: RunView, fetch: Fetch | None) -> RunView:
     """Return the view with changed files and, for a failed run, the last lines of failed commands, as far as readable."""
     if not view.run.ended:
         return view
+    if view.run.kind.searches:
+        return replace(view, findings=await read_findings(view, fetch))
     view = replace(view, changes=await asyncio.to_thread(_changes_of, view))
     if view.run.status != "FAILED":
         return view
@@ -255,6 +272,19 @@ async def with_details(view: RunView, fetch: Fetch | None) -> RunView:
     unprovided = await asyncio.to_thread(unprovided_files, repository, missed) if missed else ()
     provide = await asyncio.to_thread(provide_options, repository, unprovided)
     return replace(view, tails=tuple(tails), unprovided=unprovided, provide=provide)
+
+
+async def read_findings(view: RunView, fetch: Fetch | None) -> EvidenceBundle | None:
+    """Return the findings of a search that succeeded, as far as readable; None without any."""
+    results = [task.result for task in view.run.workers() if task.result is not None]
+    uri = next((each.uri for result in results for each in result.artifacts if each.name == FINDINGS), "")
+    if not uri or view.run.status != "SUCCESS":
+        return None
+    try:
+        data = await read_stream(OutputStream("findings", uri, layout.EVIDENCE_BUNDLE, failed=False), view, fetch)
+        return codec.decode(data, EvidenceBundle) if data is not None else None
+    except GatewrightError:
+        return None
 
 
 def _changes_of(view: RunView) -> tuple[FileChange, ...]:
