@@ -10,6 +10,7 @@ from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.work_documents import Decision
 from gatewright.run import events as e
 from gatewright.run.choice import RULE, why_chosen
+from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 
 #: Titles of the decisions that bind the work; the others record its course.
@@ -127,7 +128,9 @@ def _decision_words(payload: e.RunEvent) -> tuple[str, str, str, str] | None:
 def _contract(contract: TaskContract) -> tuple[str, str, str, str]:
     tests = "; ".join(test.cmd for test in contract.acceptance_tests if not test.hidden)
     ids = f" for {', '.join(contract.requirement_ids)}" if contract.requirement_ids else ""
-    decision = f"change {', '.join(contract.allowed_paths)}{ids}; proved by {tests or 'hidden checks'}"
+    about = ", ".join(contract.allowed_paths) or contract.rollback.baseline_ref
+    proved = f"; proved by {tests or 'hidden checks'}" if contract.acceptance_tests else ""
+    decision = f"{KINDS[contract.task_type].name} {about}{ids}{proved}"
     asked = contract.consultation
     clamped = (
         f"; not taken: {', '.join(dict.fromkeys(each.field for each in asked.clamped))}" if asked and asked.clamped else ""
