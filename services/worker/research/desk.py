@@ -16,7 +16,7 @@ from gatewright.contracts.reports import EvidenceClaim, EvidenceQuote, EvidenceS
 from gatewright.contracts.vocabulary import Document, NonEmpty
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.prompts.fence import fence_text
-from gatewright.research.get_door import RequestRecord
+from gatewright.research.get_client import RequestRecord
 from gatewright.research.port import REFUSED, FetchedSource, ResearchSource, SearchHit
 from gatewright.research.source_text import SourceTexts
 from gatewright.rules.reports.citations import LEAST_QUOTE, locate_quote
@@ -89,7 +89,7 @@ class ResearchDesk:
     async def read(self, address: str, start: int = 0) -> str:
         """Return the text of a source from character ``start`` as data, or why it cannot be read."""
         try:
-            source = self._known(address) or await self._fetch(address)
+            source = self._source_at(address) or await self._fetch(address)
         except GatewrightError as error:
             return f"{address[:200]} was not read: {error.message}"
         shown = source.text[start : start + _SHOWN]
@@ -97,13 +97,13 @@ class ResearchDesk:
         more = f"\n{rest} more characters: read again with start {start + len(shown)}" if rest > 0 else ""
         return f"source {source.name}:\n{fence_text(source.fetched.address, shown)}{more}"
 
-    def located(self, claims: Sequence[ProposedClaim]) -> tuple[tuple[EvidenceClaim, ...], tuple[str, ...]]:
+    def locate_claims(self, claims: Sequence[ProposedClaim]) -> tuple[tuple[EvidenceClaim, ...], tuple[str, ...]]:
         """Return the claims with the places of their quotes, and the faults of quotes that stand nowhere."""
         texts = {source.name: source.text for source in self.sources.values()}
         faults = tuple(_faults(claims, texts))
         return ((), faults) if faults else (tuple(_claim(each, texts) for each in claims), ())
 
-    def _known(self, address: str) -> ReadSource | None:
+    def _source_at(self, address: str) -> ReadSource | None:
         return next((each for each in self.sources.values() if address in {each.name, each.fetched.address}), None)
 
     async def _fetch(self, address: str) -> ReadSource:
@@ -117,7 +117,7 @@ class ResearchDesk:
         text = await self.texts.read(fetched.content, fetched.media_type)
         if self.scanner.find(text.encode()):
             raise MalformedError("it holds what looks like a secret, so it is not kept", code="secret_found")
-        source = self._known(fetched.address) or ReadSource(f"s{len(self.sources) + 1}", fetched, text)
+        source = self._source_at(fetched.address) or ReadSource(f"s{len(self.sources) + 1}", fetched, text)
         self.sources[source.name] = source
         return source
 

@@ -23,7 +23,7 @@ from gatewright.prompts.fence import fence_text
 from gatewright.research.answer_store import AnswerStore
 from gatewright.research.documents import GivenDocuments, given_documents
 from gatewright.research.findings import LOG
-from gatewright.research.get_door import GetDoor
+from gatewright.research.get_client import GetClient
 from gatewright.research.policy import ResearchPolicy
 from gatewright.research.searxng import SearXng
 from gatewright.research.source_text import SourceTexts
@@ -117,7 +117,7 @@ class ResearchExecutor:
         texts, contract = SourceTexts(), job.contract
         desk = ResearchDesk([], texts, self._scanner, self._policy.requests)
         places: list[Any] = [
-            SearXng(service, GetDoor(service, self._policy, desk.log.append, self._store, self._clock))
+            SearXng(service, GetClient(service, self._policy, desk.log.append, self._store, self._clock))
             for service in self._policy.services
         ]
         given = given_documents(contract.inputs.artifacts)
@@ -150,7 +150,7 @@ class ResearchExecutor:
             elif taken.action == "read":
                 result = await desk.read(taken.address, taken.start)
             else:
-                claims, faults = desk.located(taken.claims)
+                claims, faults = desk.locate_claims(taken.claims)
                 if not faults:
                     return _findings(job.contract, desk, claims, taken.limitations, timestamp(self._clock.now()))
                 result = "That answer cannot be used:\n" + "\n".join(f"- {fault}" for fault in faults[:20])

@@ -29,7 +29,7 @@ class AnswerStore:
     def find(self, service: str, address: str) -> FetchedSource | None:
         """Return a kept answer that is young enough. Slow: use a thread."""
         try:
-            source = msgspec.msgpack.decode(self._path(service, address).read_bytes(), type=FetchedSource)
+            source = msgspec.msgpack.decode(self._file_of(service, address).read_bytes(), type=FetchedSource)
             young = self._clock.now() - datetime.fromisoformat(source.retrieved_at) < self._kept
         except (OSError, ValueError):  # includes msgspec's own errors
             return None
@@ -41,7 +41,7 @@ class AnswerStore:
             return
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path = self._path(service, address)
+            path = self._file_of(service, address)
             fresh = path.with_suffix(f".{os.getpid()}")
             fresh.write_bytes(msgspec.msgpack.encode(source))
             fresh.replace(path)
@@ -49,5 +49,5 @@ class AnswerStore:
             for old in by_age[:-_MOST]:
                 old.unlink(missing_ok=True)
 
-    def _path(self, service: str, address: str) -> Path:
+    def _file_of(self, service: str, address: str) -> Path:
         return self._folder / hashlib.sha256(f"{service}\0{address}".encode()).hexdigest()

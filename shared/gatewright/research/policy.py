@@ -43,7 +43,7 @@ class SearchService(PolicyModel):
         return hosts
 
     @model_validator(mode="after")
-    def _encrypted(self) -> Self:
+    def _require_https(self) -> Self:
         if not self.private and not self.base_url.startswith("https://"):
             raise ValueError("a search service that is not private needs https")
         return self

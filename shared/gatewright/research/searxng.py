@@ -1,4 +1,4 @@
-"""A SearXNG instance as a place to search: its ``/search`` endpoint with ``format=json``, through the door for GET requests.
+"""A SearXNG instance as a place to search: its ``/search`` endpoint with ``format=json``, by GET.
 
 API: https://docs.searxng.org/dev/search_api.html. The operator enables the format ``json`` there.
 """
@@ -15,7 +15,7 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.research.port import UNAVAILABLE, FetchedSource, SearchHit
 
 if TYPE_CHECKING:
-    from gatewright.research.get_door import GetDoor
+    from gatewright.research.get_client import GetClient
     from gatewright.research.policy import SearchService
 
 #: Characters of a title, an excerpt and a query.
@@ -35,19 +35,19 @@ class _Answer(msgspec.Struct):
 class SearXng:
     """Searches by one instance. Results on hosts that may not be fetched are left out."""
 
-    def __init__(self, service: SearchService, door: GetDoor) -> None:
+    def __init__(self, service: SearchService, client: GetClient) -> None:
         self.name = service.name
         self._service = service
-        self._door = door
+        self._client = client
 
     def may_fetch(self, address: str) -> bool:
         """See ``ResearchSource``."""
-        return self._door.may_fetch(address)
+        return self._client.may_fetch(address)
 
     async def search(self, query: str, limit: int) -> tuple[SearchHit, ...]:
         """See ``ResearchSource``."""
         asked = urlencode({"q": query[:_MOST], "format": "json"})
-        answer = await self._door.get(f"{self._service.base_url}/search?{asked}", own=True)
+        answer = await self._client.get(f"{self._service.base_url}/search?{asked}", own=True)
         try:
             results = read_json(answer.content, _Answer).results
         except UnreadableDocumentError as error:
@@ -58,4 +58,4 @@ class SearXng:
 
     async def fetch(self, address: str) -> FetchedSource:
         """See ``ResearchSource``."""
-        return await self._door.get(address)
+        return await self._client.get(address)

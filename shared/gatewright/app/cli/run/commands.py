@@ -135,9 +135,7 @@ def research(
     context: typer.Context,
     *,
     options: ResearchOptions,
-    document: Annotated[
-        list[Path] | None, typer.Option("--document", metavar="FILE", help="Document to search")
-    ] = None,
+    document: Annotated[list[Path] | None, typer.Option("--document", metavar="FILE", help="Document to search")] = None,
     findings: Annotated[
         Path | None, typer.Option("--findings", metavar="FILE", help="Findings of an outside researcher to judge instead")
     ] = None,

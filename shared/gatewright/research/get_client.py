@@ -50,7 +50,7 @@ class RequestRecord:
     stored: bool = False
 
 
-class GetDoor:
+class GetClient:
     """Sends the requests of one task to one service's hosts.
 
     Args:
