@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import posixpath
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -33,7 +34,7 @@ from gatewright.services.testrunner.baseline_tests import run_baseline_tests
 from gatewright.services.testrunner.before import FailuresBefore, bound_time, has_failed
 from gatewright.services.testrunner.check_control import run_check_control
 from gatewright.services.testrunner.commands import AcceptanceCommand
-from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
+from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control, with_untested
 from gatewright.services.testrunner.compiled import missed_modules
 from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twins
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
@@ -157,6 +158,7 @@ class Prover:
                 facts(subject.framework, completed, report, await _changed_files(place)),
                 write_table(report.outcomes),
             )
+            proof = await with_untested(proof, subject.framework, report, tree, await _altered_files(place))
             proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden_modules(subject, place, tree)))
             if completed.exit_code or completed.timed_out or completed.stopped:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed_modules(place, tree, completed)))
@@ -302,6 +304,16 @@ async def _changed_files(place: CommandPlace) -> list[str]:
     candidate = place.candidate
     changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
     return [change.path.decode("utf-8", "replace") for change in changes if change.status != "D"]
+
+
+async def _altered_files(place: CommandPlace) -> list[str]:
+    """Return the changed files with another content; a file that was only moved, to a name of its kind, is not one."""
+    candidate = place.candidate
+    changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
+    gone = {(change.old_id, posixpath.splitext(change.path)[1]) for change in changes if change.status == "D"}
+    altered = [change for change in changes if change.status != "D" and change.new_id != change.old_id]
+    paths = [change.path for change in altered if (change.new_id, posixpath.splitext(change.path)[1]) not in gone]
+    return [path.decode("utf-8", "replace") for path in paths]
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ A command runs for one purpose at a time, each time in a workspace of its own:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -53,6 +53,9 @@ class _NoFiles:
 
 #: An empty tree: for questions that the words alone answer.
 NO_FILES: TreeFiles = _NoFiles()
+
+#: The folders of a tree's packages, each of which has tests of its own; the top is an empty one.
+PackageFolders = Callable[[TreeFiles], Awaitable[frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,10 @@ class Framework(Protocol):
     @property
     def reports_files(self) -> bool:
         """Return whether its reporter reports the files that a run loads, and the tests that run a line."""
+
+    @property
+    def packages(self) -> PackageFolders | None:
+        """Return how its packages are found; None if it is unknown which tests belong to a source (see ``packages.py``)."""
 
     @property
     def replays(self) -> Replays | None:

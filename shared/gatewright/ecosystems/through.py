@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.port import Framework, Instruments, Replays, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Framework, Instruments, PackageFolders, Replays, ReporterOrder, Sentinel, TreeFiles
 
 #: The commands that a program starts on a tree, in their order; none where ``argv`` starts another program.
 Commands = Callable[[Sequence[str], TreeFiles], Awaitable[tuple[tuple[str, ...], ...]]]
@@ -44,6 +44,11 @@ class Through:
     def reports_files(self) -> bool:
         """See ``Framework.reports_files``."""
         return self.other.reports_files
+
+    @property
+    def packages(self) -> PackageFolders | None:
+        """See ``Framework.packages``."""
+        return self.other.packages
 
     @property
     def replays(self) -> Replays | None:

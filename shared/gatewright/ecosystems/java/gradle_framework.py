@@ -9,9 +9,9 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.java.planted_class import MOST_READ, plant_class
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PackageFolders, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
-from gatewright.ecosystems.subtree import read_text
+from gatewright.ecosystems.subtree import folders_of, read_text
 from gatewright.patterns import TextPattern
 
 _PACKAGE = "gatewright.ecosystems.java"
@@ -22,6 +22,10 @@ _INCLUDES = TextPattern(r"(?m)^\s*include\b[^\n]*(?:\n\s*['\":][^\n]*)*")
 _NAMES = TextPattern(r"['\"][A-Za-z0-9_.:-]+['\"]")
 
 
+async def _package_folders(tree: TreeFiles) -> frozenset[str]:
+    return folders_of(tree, "build.gradle", "build.gradle.kts").union(await _projects(tree))
+
+
 @dataclass(frozen=True, slots=True)
 class Gradle:
     """See ``Framework``: the tests of tasks of the type ``Test``, in any language."""
@@ -29,6 +33,7 @@ class Gradle:
     name: str = "gradle"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
     reports_files: bool = False
+    packages: PackageFolders | None = _package_folders
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

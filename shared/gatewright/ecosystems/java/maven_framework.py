@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from random import Random
 
 from gatewright.ecosystems.java.planted_class import MOST_READ, plant_class
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PackageFolders, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
-from gatewright.ecosystems.subtree import read_text
+from gatewright.ecosystems.subtree import folders_of, read_text
 from gatewright.patterns import TextPattern
 
 _MODULE = TextPattern(r"<module>\s*[^<>\s]+\s*</module>")
+
+
+async def _package_folders(tree: TreeFiles) -> frozenset[str]:
+    return folders_of(tree, "pom.xml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Maven:
     name: str = "maven"
     languages: frozenset[str] = frozenset({"java", "kotlin"})
     reports_files: bool = False
+    packages: PackageFolders | None = _package_folders
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

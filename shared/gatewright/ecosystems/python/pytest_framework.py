@@ -26,6 +26,7 @@ class Pytest:
     name = "pytest"
     languages = frozenset({"python"})
     reports_files = True
+    packages = None
     replays = PythonReplays()
 
     def may_start(self, argv: Sequence[str]) -> bool:

@@ -21,6 +21,7 @@ class Unittest:
     name = "unittest"
     languages = frozenset({"python"})
     reports_files = True
+    packages = None
     replays = PythonReplays()
 
     def may_start(self, argv: Sequence[str]) -> bool:
