@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestControl, TestCounts, TestProof
-from gatewright.ecosystems.packages import unmeasured_endings, untested_packages
+from gatewright.ecosystems.packages import loadable, unmeasured_endings, untested_packages
 from gatewright.ecosystems.port import Framework, Sentinel, TreeFiles
-from gatewright.ecosystems.python.changed_sources import loadable
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.records import RunnerReport
 from gatewright.rules.reports.proof import file_of, test_of_case

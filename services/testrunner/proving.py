@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import posixpath
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -24,7 +23,7 @@ from gatewright.ecosystems.checkers import SourceChecker, checker_of
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
 from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import RunnerReport
-from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
+from gatewright.ecosystems.registry import FRAMEWORKS, may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror_tree import list_tree
@@ -35,8 +34,8 @@ from gatewright.services.testrunner.before import FailuresBefore, bound_time, ha
 from gatewright.services.testrunner.check_control import run_check_control
 from gatewright.services.testrunner.commands import AcceptanceCommand
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control, with_untested
-from gatewright.services.testrunner.compiled import missed_modules
-from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twins
+from gatewright.services.testrunner.coverage import altered_files, measure_coverage
+from gatewright.services.testrunner.hiding import hidden_by, missed_modules, new_names, new_twins
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
@@ -88,7 +87,13 @@ class Prover:
 
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
+        required = None if place.tests_base else command.test.coverage
+        before = place.workspace.written(required.file) if required is not None else ()
         proved = await self._run(command, place, progress, mutation)
+        if required is not None and not (proved.completed.exit_code or proved.completed.timed_out or proved.completed.stopped):
+            languages = next((each.languages for each in FRAMEWORKS if each.name == proved.proof.framework), frozenset[str]())
+            coverage = await measure_coverage(place, required, before, languages)
+            proved = dataclasses.replace(proved, proof=replace(proved.proof, coverage=coverage))
         skipped = not command.test.must_pass or place.tests_base or proved.proof.shadowed
         if skipped or not has_failed(proved.completed):
             return proved
@@ -158,7 +163,7 @@ class Prover:
                 facts(subject.framework, completed, report, await _changed_files(place)),
                 write_table(report.outcomes),
             )
-            proof = await with_untested(proof, subject.framework, report, tree, await _altered_files(place))
+            proof = await with_untested(proof, subject.framework, report, tree, await altered_files(place.candidate))
             proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden_modules(subject, place, tree)))
             if completed.exit_code or completed.timed_out or completed.stopped:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed_modules(place, tree, completed)))
@@ -304,16 +309,6 @@ async def _changed_files(place: CommandPlace) -> list[str]:
     candidate = place.candidate
     changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
     return [change.path.decode("utf-8", "replace") for change in changes if change.status != "D"]
-
-
-async def _altered_files(place: CommandPlace) -> list[str]:
-    """Return the changed files with another content; a file that was only moved, to a name of its kind, is not one."""
-    candidate = place.candidate
-    changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
-    gone = {(change.old_id, posixpath.splitext(change.path)[1]) for change in changes if change.status == "D"}
-    altered = [change for change in changes if change.status != "D" and change.new_id != change.old_id]
-    paths = [change.path for change in altered if (change.new_id, posixpath.splitext(change.path)[1]) not in gone]
-    return [path.decode("utf-8", "replace") for path in paths]
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Changed sources of packages that ran no test, and changed sources that a command cannot judge.
+"""Changed sources that tests should use, those of packages that ran no test, and those that a command cannot judge.
 
 A file belongs to the package of the nearest folder above it. A package ran a test if a test in its files was not skipped.
 """
@@ -10,13 +10,24 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gatewright.contracts.reports import UntestedPackage
+from gatewright.ecosystems.java.frameworks import gradle_projects
+from gatewright.ecosystems.node.members import MANIFEST, member_folders, workspace_globs
 from gatewright.ecosystems.port import Framework, TreeFiles
-from gatewright.ecosystems.python.changed_sources import is_apart
 from gatewright.ecosystems.runner.names import is_test, is_test_data
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 from gatewright.syntax_trees import language_of
 
+#: Folders whose modules tests need not load.
+_NOT_TESTED = frozenset(
+    {"doc", "docs", "example", "examples", "sample", "samples", "demo", "demos", "fixture", "fixtures", "template", "templates"}
+    | {
+        *("benchmark", "benchmarks", "bench", "vendor", "third_party", "_vendor", "node_modules", "site-packages"),
+        *("typings", "stubs"),
+    }
+)
+#: Modules that are settings of a tool, which another program reads.
+_TOOLS = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "dodo.py", "versioneer.py", "manage.py", "conf.py"))
 #: Declarations and build files that have the ending of a source.
 _NO_SOURCES: Final = (".d.ts", ".d.mts", ".d.cts", ".gradle.kts", ".pyi")
 #: A test in a source file (Rust).
@@ -25,49 +36,62 @@ _TEST_INSIDE: Final = TextPattern(r"#\[(?:\w+::)*test\b")
 _MOST_READ, _MOST = 40, 100
 
 
-def source_language(path: str) -> str | None:
-    """Return the language of a source of the program or of its tests; None for anything else."""
-    name = path.encode("utf-8", "surrogatepass")
-    return None if path.endswith(_NO_SOURCES) or is_apart(path) or is_test_data(name) else language_of(name)
+def is_apart(path: str) -> bool:
+    """Return whether ``path`` is in a folder outside the program: documents, examples, vendored code."""
+    return not _NOT_TESTED.isdisjoint(path.split("/")[:-1])
+
+
+def loadable(changed: Iterable[str]) -> list[str]:
+    """Return the changed files whose loading the reporter reports, sorted."""
+    sources = (path for path in changed if path.endswith(".py") and not is_apart(path))
+    return sorted(path for path in sources if path.rpartition("/")[2] not in _TOOLS)
 
 
 def unmeasured_endings(framework: Framework, changed: Iterable[str]) -> tuple[str, ...]:
     """Return the endings of changed sources of which the framework does not show whether tests use them."""
-    judged = framework.languages if framework.reports_files or framework.packages is not None else frozenset()
-    found = {posixpath.splitext(path)[1] for path in changed if source_language(path) not in {None, *judged}}
+    judged = framework.languages if framework.reports_files or framework.package_files else frozenset()
+    found = {posixpath.splitext(path)[1] for path in changed if _language(path) not in {None, *judged}}
     return tuple(sorted(found)[:_MOST])
 
 
 async def untested_packages(
     framework: Framework, tree: TreeFiles, changed: Iterable[str], outcomes: Mapping[str, str]
 ) -> tuple[UntestedPackage, ...]:
-    """Return the packages with changed sources of which no test ran.
-
-    Args:
-        framework: the framework of the command.
-        tree: the files of the candidate.
-        changed: paths of changed files that the candidate has.
-        outcomes: the tests by id, with their outcomes.
-    """
-    sources = [path for path in changed if source_language(path) in framework.languages]
-    if framework.packages is None or not sources or not outcomes:
+    """Return the packages with changed sources of which no test ran; ``outcomes`` are those of the tests by id."""
+    sources = [path for path in changed if _language(path) in framework.languages]
+    if not framework.package_files or not sources or not outcomes:
         return ()
-    folders = await framework.packages(tree)
-    ran = {_package_of(each.partition("::")[0], folders) for each, outcome in outcomes.items() if outcome != "skipped"}
+    folders = await _package_folders(framework, tree)
+    ran = {_package_of(test.partition("::")[0], folders) for test, outcome in outcomes.items() if outcome != "skipped"}
     found: dict[str, list[str]] = {}
     for path in sorted(sources):
-        package = _package_of(path, folders)
-        if package is not None and package not in ran:
+        if (package := _package_of(path, folders)) is not None and package not in ran:
             found.setdefault(package, []).append(path)
-    members: dict[str, list[str]] = {package: [] for package in found}
+    own: dict[str | None, list[str]] = {package: [] for package in found}
     for path in sorted(tree.paths) if found else ():
-        if (package := _package_of(path, folders)) in members:
-            members[package].append(path)
+        if (package := _package_of(path, folders)) in own and _language(path) in framework.languages:
+            own[package].append(path)
     listed = []
     for package, files in list(found.items())[:_MOST]:
-        has_tests = await _has_tests(members[package], framework, tree)
+        has_tests = any(is_test(path.encode()) for path in own[package])
+        has_tests = has_tests or any([_TEST_INSIDE.is_in(await read_text(tree, path)) for path in own[package][:_MOST_READ]])
         listed.append(UntestedPackage(folder=package or ".", files=tuple(files[:_MOST]), has_tests=has_tests))
     return tuple(listed)
+
+
+def _language(path: str) -> str | None:
+    """Return the language of a source of the program or of its tests; None for anything else."""
+    name = path.encode("utf-8", "surrogatepass")
+    return None if path.endswith(_NO_SOURCES) or is_apart(path) or is_test_data(name) else language_of(name)
+
+
+async def _package_folders(framework: Framework, tree: TreeFiles) -> frozenset[str]:
+    """Return the folders of packages, of which the top is an empty one; with workspaces of Node only the members."""
+    if MANIFEST in framework.package_files:
+        globs = await workspace_globs(tree)
+        return frozenset(member_folders(tree, "", globs) if globs else ("",))
+    found = frozenset(posixpath.dirname(path) for path in tree.paths if path.endswith(framework.package_files))
+    return found.union(await gradle_projects(tree)) if framework.name == "gradle" else found
 
 
 def _package_of(path: str, folders: frozenset[str]) -> str | None:
@@ -76,10 +100,3 @@ def _package_of(path: str, folders: frozenset[str]) -> str | None:
         if path in folders:
             return path
     return None
-
-
-async def _has_tests(paths: Iterable[str], framework: Framework, tree: TreeFiles) -> bool:
-    sources = [path for path in paths if source_language(path) in framework.languages]
-    if any(is_test(path.encode("utf-8", "surrogatepass")) for path in sources):
-        return True
-    return any([_TEST_INSIDE.is_in(await read_text(tree, path)) for path in sources[:_MOST_READ]])

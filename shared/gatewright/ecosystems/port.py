@@ -11,7 +11,7 @@ A command runs for one purpose at a time, each time in a workspace of its own:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -53,9 +53,6 @@ class _NoFiles:
 
 #: An empty tree: for questions that the words alone answer.
 NO_FILES: TreeFiles = _NoFiles()
-
-#: The folders of a tree's packages, each of which has tests of its own; the top is an empty one.
-PackageFolders = Callable[[TreeFiles], Awaitable[frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +181,8 @@ class Framework(Protocol):
         """Return whether its reporter reports the files that a run loads, and the tests that run a line."""
 
     @property
-    def packages(self) -> PackageFolders | None:
-        """Return how its packages are found; None if it is unknown which tests belong to a source (see ``packages.py``)."""
+    def package_files(self) -> tuple[str, ...]:
+        """Return the ends of file names that make a folder a package with tests of its own; none if unknown."""
 
     @property
     def replays(self) -> Replays | None:

@@ -33,11 +33,6 @@ def below(tree: TreeFiles, folder: str) -> TreeFiles:
     return Subtree(tree, folder) if folder not in {"", "."} else tree
 
 
-def folders_of(tree: TreeFiles, *names: str) -> frozenset[str]:
-    """Return the folders that have a file of one of these names; the top is an empty one."""
-    return frozenset(posixpath.dirname(path) for path in tree.paths if posixpath.basename(path) in names)
-
-
 async def read_tables(tree: TreeFiles, path: str) -> dict[str, Any]:
     """A file of TOML; empty when there is none, or none that can be read."""
     try:

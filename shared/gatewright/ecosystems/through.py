@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from gatewright.ecosystems.port import Framework, Instruments, PackageFolders, Replays, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Framework, Instruments, Replays, ReporterOrder, Sentinel, TreeFiles
 
 #: The commands that a program starts on a tree, in their order; none where ``argv`` starts another program.
 Commands = Callable[[Sequence[str], TreeFiles], Awaitable[tuple[tuple[str, ...], ...]]]
@@ -46,9 +46,9 @@ class Through:
         return self.other.reports_files
 
     @property
-    def packages(self) -> PackageFolders | None:
-        """See ``Framework.packages``."""
-        return self.other.packages
+    def package_files(self) -> tuple[str, ...]:
+        """See ``Framework.package_files``."""
+        return self.other.package_files
 
     @property
     def replays(self) -> Replays | None:

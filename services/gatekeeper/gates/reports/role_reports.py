@@ -91,6 +91,7 @@ def _judge_proof(
     context.report.checked(proofs.RULE, words)
     found = [*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_left_out(ordered, changed, testing)]
     found += proofs.broken_by_red_first(ordered, contract, without)
+    found += untested.broken_by_coverage(ordered)
     found += replays.broken_by_replays(ordered, contract, pack.behaviour)
     for broken in (*found, *untested.broken_by_untested(ordered, pack.untested_change)):
         context.report.violate(*broken)
@@ -105,6 +106,8 @@ def _judge_proof(
         notes = [f"unproven: {proof.unproven}" if proof.unproven else "", proofs.failed_before_in_words(proof)]
         if proof.red_first is not None and not one.test.hidden:
             notes.append(proofs.red_first_in_words(proof.red_first, contract))
+        if proof.coverage is not None:
+            notes.append(untested.coverage_in_words(proof.coverage))
         if proof.baseline_tests is not None:
             notes.append(proofs.baseline_tests_in_words(proof.baseline_tests))
         for words in filter(None, notes):

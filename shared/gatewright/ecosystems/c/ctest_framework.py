@@ -43,7 +43,7 @@ class CTest:
     name: str = "ctest"
     languages: frozenset[str] = frozenset()
     reports_files: bool = False
-    packages: None = None
+    package_files: tuple[str, ...] = ()
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import PROGRAMS, Instruments, PackageFolders, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import PROGRAMS, Instruments, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import order_files
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -33,10 +33,6 @@ VALUED = frozenset(
 _MOST_READ = 40
 
 
-async def _package_folders(tree: TreeFiles) -> frozenset[str]:
-    return frozenset(posixpath.dirname(path) for path in tree.paths if path.endswith(".go"))
-
-
 @dataclass(frozen=True, slots=True)
 class GoTest:
     """The tests of Go's package ``testing``."""
@@ -44,7 +40,7 @@ class GoTest:
     name: str = "go test"
     languages: frozenset[str] = frozenset({"go"})
     reports_files: bool = False
-    packages: PackageFolders | None = _package_folders
+    package_files: tuple[str, ...] = (".go",)
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

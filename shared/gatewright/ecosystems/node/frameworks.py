@@ -10,19 +10,9 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, may_start_node, runner_of
-from gatewright.ecosystems.node.members import member_folders, workspace_globs
 from gatewright.ecosystems.node.places import SuiteFile, new_place, runs_only_some
 from gatewright.ecosystems.planting import sentence, sum_of
-from gatewright.ecosystems.port import (
-    Instruments,
-    PackageFolders,
-    PlainOrder,
-    PlainRun,
-    Purpose,
-    ReporterOrder,
-    Sentinel,
-    TreeFiles,
-)
+from gatewright.ecosystems.port import Instruments, PlainOrder, PlainRun, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import below
 
 _REPORTERS = resources.files("gatewright.ecosystems.node") / "reporters"
@@ -86,12 +76,6 @@ class NodeReplays:
 _REPLAYS = NodeReplays()
 
 
-async def _package_folders(tree: TreeFiles) -> frozenset[str]:
-    """Return the members' folders; without workspaces the top."""
-    globs = await workspace_globs(tree)
-    return frozenset(member_folders(tree, "", globs) if globs else ("",))
-
-
 @dataclass(frozen=True, slots=True)
 class NodeTests:
     """One runner of Node."""
@@ -99,7 +83,7 @@ class NodeTests:
     name: str
     languages: frozenset[str] = frozenset({"javascript", "typescript", "tsx"})
     reports_files: bool = False
-    packages: PackageFolders | None = _package_folders
+    package_files: tuple[str, ...] = ("package.json",)
     replays: NodeReplays = _REPLAYS
 
     def may_start(self, argv: Sequence[str]) -> bool:

@@ -40,7 +40,7 @@ class RubyTests:
     name: str
     languages: frozenset[str] = frozenset({"ruby"})
     reports_files: bool = False
-    packages: None = None
+    package_files: tuple[str, ...] = ()
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

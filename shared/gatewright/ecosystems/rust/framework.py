@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import Instruments, PackageFolders, Purpose, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import order_files
-from gatewright.ecosystems.subtree import folders_of, read_tables, read_text
+from gatewright.ecosystems.subtree import read_tables, read_text
 from gatewright.patterns import TextPattern
 
 #: Hosts that cargo may take for its target; of the variables, the one of the host that it runs on counts.
@@ -32,12 +32,6 @@ _CHOOSES = TextPattern(r"(?m)^\s*default-filter\s*=|^\s*\[\[?\s*(?:script|script
 _RUNS = TextPattern(r"(?m)^\s*runner\s*=")
 
 
-async def _package_folders(tree: TreeFiles) -> frozenset[str]:
-    """Return the folders with a manifest; not the top if that only names the packages of a workspace."""
-    folders = folders_of(tree, "Cargo.toml")
-    return folders if "package" in await _manifest(tree, "") else folders - {""}
-
-
 @dataclass(frozen=True, slots=True)
 class CargoTest:
     """Tests of libtest, and what is built like it: started by cargo itself, or one by one by nextest."""
@@ -47,7 +41,7 @@ class CargoTest:
     is_nextest: bool = False
     languages: frozenset[str] = frozenset({"rust"})
     reports_files: bool = False
-    packages: PackageFolders | None = _package_folders
+    package_files: tuple[str, ...] = ("Cargo.toml",)
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

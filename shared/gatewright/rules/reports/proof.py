@@ -159,6 +159,8 @@ def proof_clauses(proof: TestProof, contract: TaskContract | None = None) -> tup
     else:
         clauses += _clauses_of_counts(proof, proof.counts, contract)
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
+    if (found := proof.coverage) is not None:
+        clauses.append(ProofClause(untested.coverage_in_words(found), doubtful=bool(found.fault or found.uncovered)))
     clauses.append(ProofClause(failed_before_in_words(proof), doubtful=True))
     return tuple(clause for clause in clauses if clause.words)
 

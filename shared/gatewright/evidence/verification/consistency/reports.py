@@ -91,6 +91,7 @@ def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Ite
         broken += proofs.broken_by_red_first(ordered, run.contract, without)
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += [*proofs.broken_by_left_out(ordered, changed, testing), *untested.broken_by_untested(ordered, unused)]
+        broken += untested.broken_by_coverage(ordered)
         behaviours: dict[str, replays.Behaviour] = {replays.CODE: "refused", replays.UNPROVEN: "required"}
         broken += replays.broken_by_replays(ordered, run.contract, behaviours.get(gate.code or "", "recorded"))
         broken += broken_by_facts(tests, ordered, replayed.known_changes(run.candidate))
