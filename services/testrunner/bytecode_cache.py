@@ -21,9 +21,8 @@ from typing import Final
 
 import msgspec
 
-from gatewright.ecosystems.python.expected_sources import where_tests_begin
+from gatewright.ecosystems.python.frameworks import is_rewritten, where_tests_begin
 from gatewright.ecosystems.python.import_roots import import_roots
-from gatewright.ecosystems.python.pytest_framework import is_rewritten
 from gatewright.ecosystems.python.pytest_settings import read_settings
 from gatewright.ecosystems.python.reporter.compile_sources import PROCESSES
 from gatewright.ecosystems.registry import may_be_tests, recognise

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from gatewright.contracts.reports import TestControl, TestCounts, TestProof
-from gatewright.ecosystems.port import Framework, Sentinel
-from gatewright.ecosystems.python.changed_sources import loadable
+from gatewright.ecosystems.packages import loadable, unmeasured_endings, untested_packages
+from gatewright.ecosystems.port import Framework, Sentinel, TreeFiles
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
 from gatewright.ecosystems.records import RunnerReport
 from gatewright.rules.reports.proof import file_of, test_of_case
@@ -33,7 +33,6 @@ def facts(framework: Framework, completed: Completed, report: RunnerReport, chan
         # A command that starts the framework several times may run a test in each of them.
         duplicates=tuple(sorted(report.duplicates)[:_MOST]) if report.begun == 1 else (),
         patched=_patched_names(report, changed),
-        untouched=_untouched_files(framework, report, changed),
         shadowed=(
             *(f"{name} -> {place}" for name, place in sorted(report.origins.items())[:_MOST]),
             *_in_place(framework, changed),
@@ -83,11 +82,17 @@ def rewritten_of(files: Iterable[str], edited: Iterable[str], framework: str) ->
     return sorted(paths.intersection(files).union(compiled))
 
 
-def _untouched_files(framework: Framework, report: RunnerReport, changed: Iterable[str]) -> tuple[str, ...]:
-    """Changed files that the framework's reporter could have seen being loaded, and did not; none where no test ran."""
-    if not framework.reports_files or not report.outcomes:
-        return ()
-    return tuple(path for path in loadable(changed) if path not in report.loaded)[:_MOST]
+async def with_untested(
+    proof: TestProof, framework: Framework, report: RunnerReport, tree: TreeFiles, altered: Sequence[str]
+) -> TestProof:
+    """Return the proof with files of ``altered`` that no test loaded, packages that ran no test, and what is unknown."""
+    loaded = framework.reports_files and report.outcomes
+    return replace(
+        proof,
+        untouched=tuple(path for path in loadable(altered) if path not in report.loaded)[:_MOST] if loaded else (),
+        untested_packages=await untested_packages(framework, tree, altered, report.outcomes),
+        unmeasured=unmeasured_endings(framework, altered),
+    )
 
 
 def contradicts(completed: Completed, report: RunnerReport) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gatewright.artifacts import stored_digest
+from gatewright.artifacts import ArtifactPort, stored_digest
 from gatewright.budgets import command_seconds
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
@@ -24,7 +24,9 @@ from gatewright.contracts.vocabulary import Agent, Artifact, MutationBounds, Sur
 from gatewright.ecosystems.building import builds
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
+from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirrors
+from gatewright.git.modes import FILE
 from gatewright.host_facts import surroundings
 from gatewright.order_artifacts.hidden_acceptance import CHANGES as HIDDEN_CHANGES
 from gatewright.queue.commands import read_run_id_of_test
@@ -39,12 +41,11 @@ from gatewright.services.testrunner.build_cache import BuildCache
 from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
-from gatewright.services.testrunner.hidden import with_hidden_files
+from gatewright.services.testrunner.hiding import refuse_shadowing
 from gatewright.services.testrunner.known_environments import KnownEnvironments, SeenEnvironment
 from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
-from gatewright.services.testrunner.shadowing import refuse_shadowing
 from gatewright.services.testrunner.tables import Tables
 from gatewright.tasks.command_host import probe_commands
 from gatewright.tasks.handler import TaskContext
@@ -56,7 +57,7 @@ from gatewright.tasks.inputs import (
     refuse_missing_tools,
     usable_environment,
 )
-from gatewright.tasks.provided import provided_files
+from gatewright.tasks.provided import hidden_contents, provided_files
 from gatewright.telemetry.redaction import redact_text
 from gatewright.workspace import Workspace, Workspaces
 from gatewright.workspace.border import met_border
@@ -272,7 +273,7 @@ class TestRunnerHandler:
         """In the contract's order. Hidden ones never run where others have, which could have prepared the place for them."""
         for hidden, group in groupby(enumerate(commands), key=lambda numbered: numbered[1].test.hidden):
             numbered = tuple(group)
-            candidate = await with_hidden_files(task, shown.candidate, context.artifacts) if hidden else shown.candidate
+            candidate = await _with_hidden_files(task, shown.candidate, context.artifacts) if hidden else shown.candidate
             async with self._workspaces.open(
                 candidate.mirror, candidate.baseline, candidate.tree, plain=plain, planted=shown.given, compiled=shown.compiled
             ) as workspace:
@@ -386,6 +387,20 @@ class TestRunnerHandler:
         )
         context.log.info("tested", status=report.status, failure=report.failure)
         return report
+
+
+async def _with_hidden_files(task: TaskContract, candidate: RebuiltCandidate, artifacts: ArtifactPort) -> RebuiltCandidate:
+    """The same change between two trees that both have the hidden files.
+
+    Raises DeniedError (``git_path``), MalformedError (``provided_too_large``, ...), ArtifactError, GitError.
+    """
+    changes = [FileChange(path, FILE, content) for path, content in (await hidden_contents(task, artifacts)).items()]
+    if not changes:
+        return candidate
+    tree = await candidate.mirror.write_tree(candidate.tree, changes)
+    return dataclasses.replace(
+        candidate, tree=tree, baseline_tree=await candidate.mirror.write_tree(candidate.baseline_tree, changes)
+    )
 
 
 def _build_commands(commands: Sequence[AcceptanceCommand]) -> tuple[tuple[str, ...], ...]:

@@ -1,24 +1,36 @@
-"""New modules of the candidate with the names of installed ones: tests would use the change's own instead.
+"""Code of the candidate and of its environment in each other's place: what tests use may not be what the name promises.
 
-A module found before the installed one, or before the standard library's, is used by the runner and every test: for example a
-checker that always passes. No planted test detects it.
+A new module found before the installed one, or before the standard library's, is used by the runner and every test: for example
+a checker that always passes. No planted test detects it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import posixpath
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from gatewright.ecosystems.node.members import copies_of_members, members_of
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.import_roots import hiding_modules, import_roots
+from gatewright.errors import DeniedError
+from gatewright.git.mirror import Mirror
+from gatewright.git.mirror_tree import list_tree
+from gatewright.rules.reports.proof import SHADOWED
+from gatewright.sandbox import Completed
 from gatewright.sandbox.environments import Environments
+from gatewright.tasks.inputs import refuse_taken_places
 
 _SITES = ("lib/python*/site-packages", "lib/python*/dist-packages", "local/lib/python*/dist-packages")
 _SYSTEM = Path("/usr")
 #: Of the standard library: a common name for a folder of tests, and nothing that a runner asks for.
 _HARMLESS = frozenset({"test", "this", "antigravity"})
 _MOST = 100
+#: Entries of one installed package that are looked at.
+_MOST_ENTRIES = 20_000
 
 
 async def new_names(before: TreeFiles, now: TreeFiles) -> dict[str, str]:
@@ -71,3 +83,50 @@ def _installed_place(site: Path, name: str) -> Path | None:
         if place.is_file():
             return place
     return next(iter(sorted(site.glob(f"{name}.*.so"))), None)
+
+
+def missed_modules(
+    prefixes: Iterable[Path], names: Iterable[str], present: Iterable[str], completed: Completed
+) -> tuple[str, ...]:
+    """``module -> place`` of compiled modules below ``names`` in ``prefixes`` that ``completed`` complains of. Blocks.
+
+    ``present`` are the candidate's files: what it has compiled itself is not missed.
+    """
+    output = completed.stdout + completed.stderr
+    here = {path.rpartition("/")[2].partition(".")[0] for path in present if path.endswith((".so", ".pyd"))}
+    found = []
+    for site in sorted(site for prefix in prefixes for site in prefix.glob(_SITES[0])):
+        for name in sorted(names):
+            for place in _compiled_files(site / name.replace(".", "/")):
+                module = place.name.partition(".")[0]
+                dotted = ".".join((*place.parent.relative_to(site).parts, module))
+                wanted = (f"No module named '{dotted}'", f"cannot import name '{module}'")
+                if module not in here and any(words.encode() in output for words in wanted):
+                    found.append(f"{dotted} -> {place} (compiled, and not built from the candidate)")
+    return tuple(found)
+
+
+def _compiled_files(package: Path) -> Iterable[Path]:
+    seen = 0
+    for folder, _, files in os.walk(package):
+        seen += len(files)
+        if seen > _MOST_ENTRIES:
+            return
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".so"))
+
+
+async def refuse_shadowing(shown: Environments | None, mirror: Mirror, tree: str) -> None:
+    """DeniedError (``environment_shadows_candidate``).
+
+    1. the candidate ``tree`` has no file in a place where an environment is shown: it would not be seen
+    2. no packages of Node hold a copy of a workspace that the candidate has: its tests would import that.
+    """
+    if shown is None or not shown.mounts():
+        return
+    await refuse_taken_places(shown, mirror, tree, SHADOWED)  # 1
+    tops = ("", *(posixpath.dirname(place) for _, place in shown.mounts()))
+    members = await members_of(await list_tree(mirror, tree), tops)
+    copies = await asyncio.to_thread(copies_of_members, shown.mounts(), members)  # 2
+    if copies:
+        words = "; ".join(f"{name} -> {place}, and not the candidate's {folder}" for name, place, folder in copies)
+        raise DeniedError(f"{words}: install with a link to it (npm ci does, with workspaces)", code=SHADOWED)

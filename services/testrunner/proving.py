@@ -23,7 +23,7 @@ from gatewright.ecosystems.checkers import SourceChecker, checker_of
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
 from gatewright.ecosystems.python.import_roots import import_roots
 from gatewright.ecosystems.records import RunnerReport
-from gatewright.ecosystems.registry import may_be_tests, recognise, why_unproven
+from gatewright.ecosystems.registry import FRAMEWORKS, may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror_tree import list_tree
@@ -33,9 +33,9 @@ from gatewright.services.testrunner.baseline_tests import run_baseline_tests
 from gatewright.services.testrunner.before import FailuresBefore, bound_time, has_failed
 from gatewright.services.testrunner.check_control import run_check_control
 from gatewright.services.testrunner.commands import AcceptanceCommand
-from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control
-from gatewright.services.testrunner.compiled import missed_modules
-from gatewright.services.testrunner.hiding import hidden_by, new_names, new_twins
+from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control, with_untested
+from gatewright.services.testrunner.coverage import altered_files, measure_coverage
+from gatewright.services.testrunner.hiding import hidden_by, missed_modules, new_names, new_twins
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
@@ -87,7 +87,13 @@ class Prover:
 
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
+        required = None if place.tests_base else command.test.coverage
+        before = place.workspace.written(required.file) if required is not None else ()
         proved = await self._run(command, place, progress, mutation)
+        if required is not None and not (proved.completed.exit_code or proved.completed.timed_out or proved.completed.stopped):
+            languages = next((each.languages for each in FRAMEWORKS if each.name == proved.proof.framework), frozenset[str]())
+            coverage = await measure_coverage(place, required, before, languages)
+            proved = dataclasses.replace(proved, proof=replace(proved.proof, coverage=coverage))
         skipped = not command.test.must_pass or place.tests_base or proved.proof.shadowed
         if skipped or not has_failed(proved.completed):
             return proved
@@ -157,6 +163,7 @@ class Prover:
                 facts(subject.framework, completed, report, await _changed_files(place)),
                 write_table(report.outcomes),
             )
+            proof = await with_untested(proof, subject.framework, report, tree, await altered_files(place.candidate))
             proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden_modules(subject, place, tree)))
             if completed.exit_code or completed.timed_out or completed.stopped:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed_modules(place, tree, completed)))

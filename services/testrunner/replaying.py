@@ -81,7 +81,7 @@ async def compare_calls(
     ``tree`` is the candidate's. Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
     """
     replays = subject.framework.replays
-    sources = await changed_sources(place.candidate, subject.framework) if replays is not None else {}
+    sources = await changed_sources(place.candidate, subject.framework.languages) if replays is not None else {}
     if replays is None or not sources:
         return None
     recording = await _record_calls(sources, replays, subject, place, tree, workspaces)

@@ -13,7 +13,7 @@ import pytest
 
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Scope
-from gatewright.ecosystems.python.pytest_framework import Pytest
+from gatewright.ecosystems.python.frameworks import Pytest
 from gatewright.ecosystems.records import RunnerReport
 from gatewright.rules.reports.proof import broken_by_proof
 from gatewright.rules.reports.tests import Ordered

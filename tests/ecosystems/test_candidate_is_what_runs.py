@@ -10,9 +10,10 @@ import pytest
 
 from gatewright.contracts import TestReport
 from gatewright.contracts.vocabulary import Environment
-from gatewright.rules.reports.proof import broken_by_untested, in_words
+from gatewright.rules.reports.proof import in_words
 from gatewright.rules.reports.tests import match_commands
-from gatewright.services.testrunner.comparison import facts
+from gatewright.rules.reports.untested import broken_by_untested
+from gatewright.services.testrunner.comparison import facts, with_untested
 from gatewright.services.testrunner.handler import make_handler
 from gatewright.services.testrunner.settings import Settings
 from tests.ecosystems import running
@@ -127,7 +128,9 @@ async def test_the_candidate_runs_however_the_project_is_installed(tmp_path: Pat
     install(prefix, site, how)
     suite = running.Suite(tmp_path / "suite", ("pytest", "-q"), {**files, core: TWO}, prefix)
     ran = await suite.all()
-    proof = facts(await suite.framework(), ran.completed, ran.told, [core])
+    framework = await suite.framework()
+    proof = facts(framework, ran.completed, ran.told, [core])
+    proof = await with_untested(proof, framework, ran.told, suite.tree, [core])
     assert (ran.completed.exit_code, proof.complete) == (0, True), ran.words
     assert (proof.shadowed, proof.untouched) == ((), ())
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from gatewright.ecosystems.costs import COSTS
-from gatewright.ecosystems.python.pytest_framework import Pytest
+from gatewright.ecosystems.python.frameworks import Pytest
 from gatewright.ecosystems.registry import FRAMEWORKS, recognise
 
 

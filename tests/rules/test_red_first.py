@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from gatewright.contracts import TaskContract
 from gatewright.contracts.reports import RedFirst, TestCommand, TestCounts, TestProof, TestReport
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, TestPurpose
-from gatewright.rules.reports.proof import Untested, broken_by_red_first, in_words, proof_clauses, red_first_in_words
+from gatewright.rules.reports.proof import broken_by_red_first, in_words, proof_clauses, red_first_in_words
 from gatewright.rules.reports.proof_facts import broken_by_facts
 from gatewright.rules.reports.tests import Ordered
+from gatewright.rules.reports.untested import Untested
 from tests.factories import make_contract
 
 FOUND = RedFirst(tests=4, failed_count=3, passed_count=1, passed=("tests/test_a.py::test_b",))

@@ -8,8 +8,9 @@ from pydantic import Field
 
 from gatewright.contracts.vocabulary import Judging, LandingMode, MutationBounds, Network, PolicyPack
 from gatewright.policy_files import PolicyFile, PolicyModel
-from gatewright.rules.reports.proof import Testing, Untested
+from gatewright.rules.reports.proof import Testing
 from gatewright.rules.reports.replays import Behaviour
+from gatewright.rules.reports.untested import Untested
 
 
 class MutationRules(PolicyModel):

@@ -20,8 +20,8 @@ import msgspec
 from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.contracts.reports import Mutant, MutationSample
 from gatewright.contracts.vocabulary import MutationBounds
-from gatewright.ecosystems.port import Framework, Purpose, TreeFiles
-from gatewright.ecosystems.python.changed_sources import is_apart
+from gatewright.ecosystems.packages import is_apart
+from gatewright.ecosystems.port import Purpose, TreeFiles
 from gatewright.ecosystems.records import RunnerReport
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.errors import GatewrightError, PatchError
@@ -101,7 +101,7 @@ class CandidateSample:
         Raises GitError, SandboxError, ConfigurationError, DeniedError.
         """
         candidate = self._place.candidate
-        contents = self._contents = await mutable_files(candidate, self._subject.framework)
+        contents = self._contents = await mutable_files(candidate, self._subject.framework.languages)
         if not contents:
             self._answer = DrawingResult(0, ())
             return
@@ -290,9 +290,9 @@ _MOST_FILES: Final = 500
 _MOST_IN_ALL: Final = 16 * 1024 * 1024
 
 
-async def changed_sources(candidate: RebuiltCandidate, framework: Framework) -> dict[str, str]:
-    """The object ids of changed sources that ``framework`` tests, by path. Raises GitError."""
-    languages = framework.languages or frozenset(GRAMMARS)
+async def changed_sources(candidate: RebuiltCandidate, tested: frozenset[str]) -> dict[str, str]:
+    """The object ids of changed sources in the languages ``tested``, by path; of all languages if empty. Raises GitError."""
+    languages = tested or frozenset(GRAMMARS)
     wanted = {}
     for change in await candidate.mirror.changes(candidate.baseline_tree, candidate.tree):
         if change.new_mode in REGULAR and language_of(change.path) in languages and _is_source(change.path):
@@ -301,9 +301,9 @@ async def changed_sources(candidate: RebuiltCandidate, framework: Framework) -> 
     return wanted
 
 
-async def mutable_files(candidate: RebuiltCandidate, framework: Framework) -> dict[str, bytes]:
+async def mutable_files(candidate: RebuiltCandidate, languages: frozenset[str]) -> dict[str, bytes]:
     """Contents of the changed files that may be mutated, by path. Raises GitError."""
-    wanted = await changed_sources(candidate, framework)
+    wanted = await changed_sources(candidate, languages)
     sizes = await candidate.mirror.sizes(wanted.values())
     chosen: dict[str, str] = {}
     total = 0

@@ -376,6 +376,34 @@ class CallReplay(Document):
     """Why no call was compared; empty if calls were compared, or there were none."""
 
 
+class UntestedPackage(Document):
+    """A package with changed sources of which no test ran."""
+
+    folder: NonEmpty
+    """The folder of the package; a dot for the top."""
+    files: Names
+    """Its changed sources, the first 100."""
+    has_tests: bool
+    """Whether it has tests at all."""
+
+
+class ChangedCoverage(Document):
+    """What a coverage report of a command states about the lines that the change wrote. A measure and no proof."""
+
+    file: NonEmpty
+    """The report."""
+    lines: Count = 0
+    """Number of written lines that can be executed."""
+    covered: Count = 0
+    """Number of them that were executed."""
+    covered_files: Names = ()
+    """Files with such a line, the first 100."""
+    uncovered: Names = ()
+    """The first 100 spans of other lines: path, colon, line or first-last."""
+    fault: str = ""
+    """Why the report cannot be used; empty if it can."""
+
+
 class TestProof(Document):
     """What shows that tests ran, and could have failed."""
 
@@ -423,6 +451,12 @@ class TestProof(Document):
     it (empty if unknown), two colons, what."""
     untouched: Names = ()
     """Changed source files that no test loaded."""
+    untested_packages: tuple[UntestedPackage, ...] = ()
+    """Packages with changed sources of which no test ran."""
+    unmeasured: Names = ()
+    """Endings of changed sources of which the command does not show whether tests use them."""
+    coverage: ChangedCoverage | None = None
+    """Coverage of the written lines; null if the contract asks for none, or the command failed."""
     shadowed: Names = ()
     """Modules of the candidate that were loaded from elsewhere: name, arrow, path."""
     mutation: MutationSample | None = None

@@ -451,6 +451,28 @@ class Usage(Document):
         keep_one_spelling(self, "cost_usd")
 
 
+CoverageFormat = Literal["cobertura", "lcov", "go", "coverage_json"]
+#: A path from the repository's root, without ``..``.
+_FILE_INSIDE = r"\.?[^./\\\u0000-\u001f][^/\\\u0000-\u001f]*"
+
+
+class CoverageRequirement(Document):
+    """A coverage report that the command writes, and the part of the changed lines that it must show as executed."""
+
+    file: Annotated[str, Meta(max_length=4096, pattern=rf"^({_FILE_INSIDE}/)*{_FILE_INSIDE}{END}")]
+    """Path of the report, from the repository's root."""
+    changed_lines_percent: Annotated[int, Meta(ge=0, le=100)]
+    """Percentage of the executable lines that the change wrote."""
+    format: CoverageFormat | None = None
+    """Format of the report; null or absent: by the ending of the file (.xml, .info, .out, .json)."""
+
+    @property
+    def read_as(self) -> CoverageFormat | None:
+        """The format; None if the ending does not show it."""
+        endings: dict[str, CoverageFormat] = {"xml": "cobertura", "info": "lcov", "out": "go", "json": "coverage_json"}
+        return self.format or endings.get(self.file.rpartition(".")[2])
+
+
 class AcceptanceTest(Document):
     """A command that proves the change.
 
@@ -468,6 +490,8 @@ class AcceptanceTest(Document):
     hidden: bool = False
     """Only the test runner sees the command and the input artifacts named hidden:PATH, which replace the candidate's files. The
     pm, the tech lead, the worker and the reviewer never see them."""
+    coverage: CoverageRequirement | None = None
+    """A coverage report that the command writes, with a threshold for changed lines; not for a hidden command."""
 
 
 class ToolPermissions(Document):

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 
 from gatewright.ecosystems.c.ctest_framework import CTEST
 from gatewright.ecosystems.c.meson_framework import MESON_TEST
 from gatewright.ecosystems.go.framework import GO_TEST
 from gatewright.ecosystems.hatch.framework import commands_of_hatch, is_hatch, why_hatch_is_unproven
-from gatewright.ecosystems.java.gradle_framework import GRADLE
-from gatewright.ecosystems.java.maven_framework import MAVEN
+from gatewright.ecosystems.java.frameworks import GRADLE, MAVEN
 from gatewright.ecosystems.make.framework import commands_of_make, is_make
 from gatewright.ecosystems.node.frameworks import NODE_FRAMEWORKS, NodeTests
 from gatewright.ecosystems.nox.framework import commands_of_nox, is_nox, why_nox_is_unproven
 from gatewright.ecosystems.php.phpunit_framework import PHPUNIT
 from gatewright.ecosystems.port import Framework, TreeFiles
-from gatewright.ecosystems.python.pytest_framework import Pytest
-from gatewright.ecosystems.python.unittest_framework import Unittest
+from gatewright.ecosystems.python.frameworks import Pytest, Unittest
 from gatewright.ecosystems.ruby.frameworks import RUBY_FRAMEWORKS, RubyTests
 from gatewright.ecosystems.rust.framework import CARGO_NEXTEST, CARGO_TEST, CargoTest
 from gatewright.ecosystems.through import Through
 from gatewright.ecosystems.tox.framework import commands_of_tox, hand_on_through_tox, is_tox, why_tox_is_unproven
-from gatewright.ecosystems.unproven import words_for
 
 #: Frameworks that run tests.
 _PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
@@ -47,6 +45,18 @@ _STARTED: tuple[Framework, ...] = (
 )
 FRAMEWORKS: tuple[Framework, ...] = (*_STARTED, *(Through(each, is_make, commands_of_make) for each in _STARTED))
 
+_OWN = "what it runs is not read from its settings: name that command instead"
+#: Programs that run tests but cannot report them without a change to the contract's command, with the reason.
+_UNREPORTED = {
+    "cmake": "cmake starts ctest by its full path: name it by itself, after the command that builds (ctest --test-dir build)",
+    "mvnw": "its wrapper fetches Maven, which needs a network that tests do not have: name mvn",
+    "gradlew": "its wrapper fetches Gradle, which needs a network that tests do not have: name gradle",
+    "rake": "its tests are not known to be those of minitest or RSpec",
+    "tox": _OWN,
+    "nox": _OWN,
+    "hatch": _OWN,
+}
+
 
 def may_be_tests(argv: Sequence[str]) -> bool:
     """Return whether ``argv`` might start a framework; no tree is read."""
@@ -71,7 +81,7 @@ async def why_unproven(argv: Sequence[str], tree: TreeFiles) -> str:
         for why in (why_tox_is_unproven, why_nox_is_unproven, why_hatch_is_unproven):
             if found := await why(words, tree):
                 return found
-        if found := words_for(words):
+        if found := _UNREPORTED.get(posixpath.basename(words[0]) if words else "", ""):
             return found
     started = next((words[0] for words in await commands_of_make(argv, tree)), None)
     if started is not None:

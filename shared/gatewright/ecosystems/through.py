@@ -46,6 +46,11 @@ class Through:
         return self.other.reports_files
 
     @property
+    def package_files(self) -> tuple[str, ...]:
+        """See ``Framework.package_files``."""
+        return self.other.package_files
+
+    @property
     def replays(self) -> Replays | None:
         """See ``Framework.replays``."""
         return self.other.replays

@@ -259,6 +259,13 @@ class RunOptions:
         help="FILE, visible at PATH to hidden tests only",
         panel=Panel.TESTS,
     )
+    coverage: str | None = option(
+        "--coverage",
+        kind=Kind.TEXT,
+        metavar="FILE=PERCENT",
+        help="Coverage report of the last --test, and required percentage of changed lines",
+        panel=Panel.TESTS,
+    )
     shards: int = option(
         "--shards",
         kind=Kind.NUMBER,

@@ -71,6 +71,8 @@ _AGENTS = {
     "no_change": "describe the change in more detail, or order an audit: the agent finished without a change",
 }
 _PROOFS = {
+    "coverage_missing": "have the command write the coverage report that its acceptance test declares, for the changed sources",
+    "coverage_too_low": "write tests that run the lines that the message names, or lower `changed_lines_percent`",
     "environment_shadows_candidate": "remove the other copy of the project from environment or change, or use --env auto",
     "report_missing": "find what ends the test command early or sets its exit code: some tests have no final outcome",
     "runner_patched": "remove the code that replaces the test runner; the message names the file",
@@ -78,7 +80,7 @@ _PROOFS = {
     "tests_none": "check what the command selects: no test ran",
     "tests_not_alive": "check how the change affects the test run: the command succeeds although a test fails",
     "tests_too_weak": "write tests that detect the reported mutants; `must_kill` of the policy pack sets the share",
-    "untested_change": "write a test that loads the file; `untested_change` of the policy pack requires one",
+    "untested_change": "have a command run tests that use the file or its package; `untested_change` of the pack requires it",
     "passes_without_change": "make the test fail without the change, or order characterisation: --tests characterisation",
     "tests_unproven": "use a known test command (--test 'pytest'), or land a change of tests by itself",
 }

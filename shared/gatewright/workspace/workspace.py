@@ -91,6 +91,22 @@ class Workspace:
         """Return whether the workspace had a file at ``path`` when it was opened."""
         return Layers(self.lower).status(tuple(os.fsdecode(path).split("/"))) is not None
 
+    def written(self, path: str) -> tuple[int, ...]:
+        """Return what identifies a version of a file in the folder of the command's writes; empty without one."""
+        try:
+            status = Layers((self.upper,)).status(tuple(path.split("/")))
+        except OSError:
+            return ()
+        return () if status is None else (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+    def read_written(self, path: str, most: int) -> bytes:
+        """Return the content of such a file. OSError, also if it is not a regular file of at most ``most`` bytes."""
+        with Layers((self.upper,)).opened(tuple(path.split("/"))) as file, os.fdopen(os.dup(file), "rb") as stream:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                raise OSError(f"it is not a regular file of at most {most >> 20} MiB")
+            return stream.read(most)
+
     async def changes(self, leave_out: LeaveOut = leave_nothing_out) -> tuple[FileChange, ...]:
         """Return the changes since the workspace was opened, sorted by path. Not while a command runs.
 

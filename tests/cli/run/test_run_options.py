@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.run.request import prepare
-from gatewright.contracts.vocabulary import Budget
+from gatewright.contracts.vocabulary import Budget, CoverageRequirement
 from gatewright.errors import MalformedError
 from gatewright.git.command import GitCommand
 from gatewright.order_form.run_options import RunOptions
@@ -63,6 +63,10 @@ def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_
     ("words", "fault"),
     [
         (("--allow", "src", "--exec", "true", "--patch", "p", "--test", "true"), "give only one of --agent"),
+        ((*COMPLETE, "--coverage", "coverage.xml"), "--coverage needs a --test and FILE=PERCENT"),
+        ((*COMPLETE, "--coverage", "../coverage.xml=80"), "--coverage needs"),
+        ((*COMPLETE, "--coverage", "coverage.xml=101"), "--coverage needs"),
+        ((*COMPLETE, "--coverage", "coverage.txt=80"), "--coverage needs"),
         ((*COMPLETE, "--land", "target"), "--land target needs --target-ref"),
         ((*COMPLETE, "--mount", "absent"), "--mount absent: "),
         ((*COMPLETE, "--env", "absent"), "there is no folder"),
@@ -135,6 +139,14 @@ def test_every_further_answer_is_one_retry(tmp_path: Path, make_repository: Make
     assert prepared.request.executor.artifacts == ("reply-1", "reply-2")
     assert prepared.request.timeout_retry is not None
     assert prepared.request.timeout_retry.max_retries == 1
+
+
+def test_the_coverage_report_is_that_of_the_last_test(tmp_path: Path, make_repository: MakeRepository) -> None:
+    options = RunOptions(request="x", repo=str(make_repository("r")), allow=("a",), commands=("c",), tests=("t", "u"))
+    given = prepare(replace(options, coverage="out/cover.out=75"), tmp_path).request.acceptance_tests
+    required = CoverageRequirement(file="out/cover.out", changed_lines_percent=75)
+    assert [(each.cmd, each.coverage) for each in given] == [("t", None), ("u", required)]
+    assert required.read_as == "go"
 
 
 def test_each_run_is_a_run_of_its_own(tmp_path: Path, make_repository: MakeRepository) -> None:

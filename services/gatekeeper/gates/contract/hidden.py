@@ -20,7 +20,8 @@ def judge_hidden(context: GateContext, tests: Sequence[AcceptanceTest], artifact
     """Judge the hidden tests and their files.
 
     1. At least one test is visible.
-    2. No hidden test shares its name with a visible one, since reports distinguish them by name.
+    2. No hidden test shares its name with a visible one, since reports distinguish them by name. None measures coverage, whose
+       result would describe it.
     3. Files exist only for hidden tests, not too many, at legal and distinct paths.
 
     A hidden file may replace any other file: it never lands and proves nothing for the visible tests.
@@ -35,6 +36,8 @@ def judge_hidden(context: GateContext, tests: Sequence[AcceptanceTest], artifact
     for test in hidden:  # 2
         if test.name in names:
             report.violate(INVALID, RULE, f"{test.name!r} is the name of a visible test, too")
+        if test.coverage is not None:
+            report.violate(INVALID, RULE, f"{test.name!r} asks for coverage, which only a visible test may")
     if files and not hidden:  # 3
         report.violate(INVALID, RULE, "there are hidden files, and no hidden test that could use them")
     if len(files) > MOST_FILES:

@@ -8,7 +8,7 @@ from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.environment_state import ADVICE, CHANGED
 from gatewright.patterns import TextPattern
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
-from gatewright.rules.reports import mutation, replays
+from gatewright.rules.reports import mutation, replays, untested
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports.proof_facts import RULE, broken_by_facts
 from gatewright.rules.reports.tests import Ordered, broken_by_tests, match_commands, wrong_tree
@@ -85,17 +85,20 @@ def _judge_proof(
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
     pack = packs.pack(name)
-    testing, untested, without = pack.testing, pack.untested_change, pack.passes_without_change
-    words = f"policy_pack.{name}.testing: {testing}, untested_change: {untested}, passes_without_change: {without}"
+    testing, without = pack.testing, pack.passes_without_change
+    words = f"policy_pack.{name}.testing: {testing}, untested_change: {pack.untested_change}, passes_without_change: {without}"
     words += f", behaviour: {pack.behaviour}"
     context.report.checked(proofs.RULE, words)
     found = [*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_left_out(ordered, changed, testing)]
     found += proofs.broken_by_red_first(ordered, contract, without)
+    found += untested.broken_by_coverage(ordered)
     found += replays.broken_by_replays(ordered, contract, pack.behaviour)
-    for broken in (*found, *proofs.broken_by_untested(ordered, untested)):
+    for broken in (*found, *untested.broken_by_untested(ordered, pack.untested_change)):
         context.report.violate(*broken)
-    if untested == "recorded" and (files := proofs.untested_changes(ordered)):
-        context.report.note(f"changed, and loaded by no test: {', '.join(files)}")
+    for words, files in untested.untested_changes(ordered).items() if pack.untested_change == "recorded" else ():
+        context.report.note(f"{words}: {', '.join(files)}")
+    if endings := untested.unmeasured_changes(ordered):
+        context.report.note(f"not measured: whether tests use the changed {', '.join(endings)} files")
     for one in ordered:
         proof = one.final.proof
         if not one.test.must_pass or proof is None:
@@ -103,6 +106,8 @@ def _judge_proof(
         notes = [f"unproven: {proof.unproven}" if proof.unproven else "", proofs.failed_before_in_words(proof)]
         if proof.red_first is not None and not one.test.hidden:
             notes.append(proofs.red_first_in_words(proof.red_first, contract))
+        if proof.coverage is not None:
+            notes.append(untested.coverage_in_words(proof.coverage))
         if proof.baseline_tests is not None:
             notes.append(proofs.baseline_tests_in_words(proof.baseline_tests))
         for words in filter(None, notes):

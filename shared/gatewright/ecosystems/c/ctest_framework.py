@@ -43,6 +43,7 @@ class CTest:
     name: str = "ctest"
     languages: frozenset[str] = frozenset()
     reports_files: bool = False
+    package_files: tuple[str, ...] = ()
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

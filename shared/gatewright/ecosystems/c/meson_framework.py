@@ -29,6 +29,7 @@ class MesonTest:
     name: str = "meson test"
     languages: frozenset[str] = frozenset()
     reports_files: bool = False
+    package_files: tuple[str, ...] = ()
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

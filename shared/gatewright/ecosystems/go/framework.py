@@ -40,6 +40,7 @@ class GoTest:
     name: str = "go test"
     languages: frozenset[str] = frozenset({"go"})
     reports_files: bool = False
+    package_files: tuple[str, ...] = (".go",)
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

@@ -87,7 +87,9 @@ awk -v token="$token" -v files="$work/files" -v summary="$work/summary" -v quiet
         key = attribute($0, "module") " " own
         short = class
         sub(/^.*\./, "", short)
-        id = ((key in file) ? file[key] : "pom.xml") "::" short "." attribute($0, "name")
+        module = attribute($0, "module")
+        sub(/^\.\/?/, "", module)
+        id = ((key in file) ? file[key] : (module == "" ? "" : module "/") "pom.xml") "::" short "." attribute($0, "name")
         what = "passed"
     }
     /^<(failure|error|rerunFailure|rerunError)[ \/>]/ { what = "failed" }

@@ -83,6 +83,7 @@ class NodeTests:
     name: str
     languages: frozenset[str] = frozenset({"javascript", "typescript", "tsx"})
     reports_files: bool = False
+    package_files: tuple[str, ...] = ("package.json",)
     replays: NodeReplays = _REPLAYS
 
     def may_start(self, argv: Sequence[str]) -> bool:

@@ -33,6 +33,7 @@ class PhpUnit:
     name: str = "phpunit"
     languages: frozenset[str] = frozenset({"php"})
     reports_files: bool = False
+    package_files: tuple[str, ...] = ()
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

@@ -40,6 +40,7 @@ class RubyTests:
     name: str
     languages: frozenset[str] = frozenset({"ruby"})
     reports_files: bool = False
+    package_files: tuple[str, ...] = ()
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

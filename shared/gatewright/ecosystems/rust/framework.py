@@ -41,6 +41,7 @@ class CargoTest:
     is_nextest: bool = False
     languages: frozenset[str] = frozenset({"rust"})
     reports_files: bool = False
+    package_files: tuple[str, ...] = ("Cargo.toml",)
     replays: None = None
 
     def may_start(self, argv: Sequence[str]) -> bool:

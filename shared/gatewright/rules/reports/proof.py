@@ -14,18 +14,14 @@ from gatewright.contracts.reports import BaselineTests, RedFirst, TestCommand, T
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
-from gatewright.rules.reports import replays
+from gatewright.rules.reports import replays, untested
 from gatewright.rules.reports.mutation import is_doubtful, sample_in_words
 from gatewright.rules.reports.tests import Ordered, passed
 
 #: Requirement of a policy pack: record the proof, or require one.
 Testing = Literal["recorded", "proved"]
 
-#: Requirement on changed files that no test loads, and on tests that pass without the change.
-Untested = Literal["recorded", "refused"]
-
 UNPROVEN: Final = replays.UNPROVEN
-UNTESTED: Final = "untested_change"
 PASSES_BEFORE: Final = "passes_without_change"
 SHADOWED: Final = "environment_shadows_candidate"
 #: Codes of the rules here.
@@ -38,9 +34,9 @@ CODES: Final = frozenset(
         "tests_none",
         "tests_not_alive",
         UNPROVEN,
-        UNTESTED,
         PASSES_BEFORE,
     }
+    | untested.CODES
 )
 RULE: Final = replays.RULE
 #: Maximum number of names in a refusal.
@@ -106,20 +102,7 @@ def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
             yield Broken(SHADOWED, RULE, words)
 
 
-def untested_changes(ordered: Sequence[Ordered]) -> tuple[str, ...]:
-    """Return changed files that no test of any command loads, as far as reporters can detect."""
-    lists = [one.final.proof.untouched for one in ordered if one.final.proof is not None and one.final.proof.counts is not None]
-    return tuple(path for path in lists[0] if all(path in other for other in lists)) if lists else ()
-
-
-def broken_by_untested(ordered: Sequence[Ordered], untested: Untested) -> Iterator[Broken]:
-    """Yield each changed file that no test loads, if the pack refuses such files."""
-    if untested == "refused":
-        for path in untested_changes(ordered):
-            yield Broken(UNTESTED, RULE, "changed, and no test has loaded it", path.encode())
-
-
-def broken_by_red_first(ordered: Sequence[Ordered], contract: TaskContract, without: Untested) -> Iterator[Broken]:
+def broken_by_red_first(ordered: Sequence[Ordered], contract: TaskContract, without: untested.Untested) -> Iterator[Broken]:
     """Yield new and changed tests that pass without the change, if the pack refuses them and the contract does not allow them.
 
     Tests without a result are no fault: a test that waits for the change is stopped at a limit.
@@ -176,6 +159,8 @@ def proof_clauses(proof: TestProof, contract: TaskContract | None = None) -> tup
     else:
         clauses += _clauses_of_counts(proof, proof.counts, contract)
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
+    if (found := proof.coverage) is not None:
+        clauses.append(ProofClause(untested.coverage_in_words(found), doubtful=bool(found.fault or found.uncovered)))
     clauses.append(ProofClause(failed_before_in_words(proof), doubtful=True))
     return tuple(clause for clause in clauses if clause.words)
 
@@ -193,8 +178,8 @@ def _clauses_of_counts(proof: TestProof, counts: TestCounts, contract: TaskContr
         yield ProofClause("its report is not complete", doubtful=True)
     if proof.patched:
         yield ProofClause(f"{len(proof.patched)} changed in the runner itself", doubtful=True)
-    if proof.untouched:
-        yield ProofClause(f"changed, and loaded by no test: {_quote_tests(proof.untouched)}", doubtful=True)
+    for words, paths in untested.group_by_words(untested.untested_by(proof)).items():
+        yield ProofClause(f"{words}: {_quote_tests(paths)}", doubtful=True)
     if proof.control is not None and alive(proof):
         yield ProofClause("the control failed as it must")
     elif proof.control is not None:

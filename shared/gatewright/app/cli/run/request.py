@@ -39,6 +39,7 @@ from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
     Budget,
+    CoverageRequirement,
     Environment,
     Executor,
     FurtherEnvironment,
@@ -135,7 +136,7 @@ def prepare(
             # The gate distinguishes permission to change from being a test; for a person it is one question.
             "allowed_paths": tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
             **({} if kind.lands else _without_change(options, commits)),
-            "acceptance_tests": (*_tests("test", options.tests), *_tests("hidden", options.hidden_tests)),
+            "acceptance_tests": (*_tests("test", options.tests, options.coverage), *_tests("hidden", options.hidden_tests)),
         },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
@@ -265,11 +266,23 @@ def _decided_later(shown: Environments) -> bool:
     return any(each.prefix or each.image for each in ENVIRONMENTS_FILE.load(AgentSettings.load().policies).policy.profiles)
 
 
-def _tests(name: str, commands: tuple[str, ...]) -> tuple[AcceptanceTest, ...]:
-    return tuple(
+def _tests(name: str, commands: tuple[str, ...], coverage: str | None = None) -> tuple[AcceptanceTest, ...]:
+    """Return the tests, of which the last one writes the coverage report that ``coverage`` names."""
+    tests = tuple(
         AcceptanceTest(name=f"{name}-{number}", cmd=command, must_pass=True, hidden=name == "hidden")
         for number, command in enumerate(commands, start=1)
     )
+    return (*tests[:-1], msgspec.structs.replace(tests[-1], coverage=_coverage(coverage))) if coverage else tests
+
+
+def _coverage(given: str) -> CoverageRequirement | None:
+    """Return the requirement that ``FILE=PERCENT`` means; None if it means none."""
+    file, _, percent = given.rpartition("=")
+    try:
+        found = msgspec.convert({"file": file, "changed_lines_percent": int(percent)}, CoverageRequirement)
+    except (ValueError, msgspec.ValidationError):
+        return None
+    return found if found.read_as is not None else None
 
 
 def _source_of(options: RunOptions, here: Path, faults: list[Fault]) -> ChangeSource:
@@ -378,6 +391,9 @@ def _contradictions(options: RunOptions) -> list[Fault]:
     if options.land in {"target", "queue"} and not options.target_ref:
         words = f"--land {options.land} needs --target-ref BRANCH"
         faults.append(Fault("/repository/target_ref", "missing", words))
+    if options.coverage is not None and not (options.tests and _coverage(options.coverage)):
+        words = "--coverage needs a --test and FILE=PERCENT, FILE in the repository and named *.xml, *.info, *.out or *.json"
+        faults.append(Fault("/acceptance_tests", "invalid", words))
     for number, requirement in enumerate(options.requirement):
         if _REQUIREMENT.fullmatch(requirement) is None:
             words = f"--requirement {requirement}: an id is PROJECT-CATEGORY-NUMBER, such as PAY-SEC-007"

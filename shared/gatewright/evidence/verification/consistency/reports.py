@@ -11,7 +11,7 @@ from gatewright.evidence.verification.consistency.replayed_run import Contradict
 from gatewright.rules import reviews
 from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE
-from gatewright.rules.reports import mutation, replays, times
+from gatewright.rules.reports import mutation, replays, times, untested
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports import tests as test_rules
 from gatewright.rules.reports.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
@@ -86,11 +86,12 @@ def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Ite
         yield moment.contradiction(RESULT, path, verdict, "no command could be run, but the gate judged results")
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
-        untested: proofs.Untested = "refused" if gate.code == proofs.UNTESTED else "recorded"
-        without: proofs.Untested = "refused" if gate.code == proofs.PASSES_BEFORE else "recorded"
+        unused: untested.Untested = "refused" if gate.code == untested.UNTESTED else "recorded"
+        without: untested.Untested = "refused" if gate.code == proofs.PASSES_BEFORE else "recorded"
         broken += proofs.broken_by_red_first(ordered, run.contract, without)
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
-        broken += [*proofs.broken_by_left_out(ordered, changed, testing), *proofs.broken_by_untested(ordered, untested)]
+        broken += [*proofs.broken_by_left_out(ordered, changed, testing), *untested.broken_by_untested(ordered, unused)]
+        broken += untested.broken_by_coverage(ordered)
         behaviours: dict[str, replays.Behaviour] = {replays.CODE: "refused", replays.UNPROVEN: "required"}
         broken += replays.broken_by_replays(ordered, run.contract, behaviours.get(gate.code or "", "recorded"))
         broken += broken_by_facts(tests, ordered, replayed.known_changes(run.candidate))

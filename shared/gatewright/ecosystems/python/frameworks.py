@@ -1,4 +1,7 @@
-"""pytest: reported by a plugin that a variable names, with tests planted beside those that the command collects."""
+"""pytest and unittest: reported by a plugin that a variable names, and by unittest's own runner, patched when it is loaded.
+
+Tests are planted beside those that the command collects.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from gatewright.ecosystems.python.instrumenting import PACKAGE, PythonReplays, p
 from gatewright.ecosystems.python.planting import Planted, draw_folder, draw_words, plant_functions, plant_methods
 from gatewright.ecosystems.python.pytest_settings import PytestSettings, read_settings
 
+_CUSTOMISE = f"from {PACKAGE} import unittest_hook\n\nunittest_hook.start()\n".encode()
 _PROGRAMS = frozenset({"pytest", "py.test", "pytest-3"})
 #: Test files that are looked at for the suite's style.
 _LOOKED_AT = 5
@@ -26,6 +30,7 @@ class Pytest:
     name = "pytest"
     languages = frozenset({"python"})
     reports_files = True
+    package_files = ()
     replays = PythonReplays()
 
     def may_start(self, argv: Sequence[str]) -> bool:
@@ -121,3 +126,75 @@ def _matches(name: str, path: str, pattern: str) -> bool:
     if not star:
         return subject == pattern
     return subject.startswith(before) and subject.endswith(after) and len(subject) >= len(before) + len(after)
+
+
+class Unittest:
+    """See ``Framework``."""
+
+    name = "unittest"
+    languages = frozenset({"python"})
+    reports_files = True
+    package_files = ()
+    replays = PythonReplays()
+
+    def may_start(self, argv: Sequence[str]) -> bool:
+        """See ``Framework.may_start``."""
+        started = what_starts(argv)
+        return started is not None and (started.name.endswith(".py") if started.script else started.name == "unittest")
+
+    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """``python -m unittest``, or a script that calls ``unittest.main`` with the usual runner."""
+        started = what_starts(argv)
+        if started is None or not started.script:
+            return self.may_start(argv)
+        content = await tree.read(posixpath.normpath(started.name)) or b""
+        return b"unittest.main(" in content and b"testRunner" not in content
+
+    async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:  # noqa: ARG002 - of the port
+        """Return our ``sitecustomize``, which then runs that of the environment."""
+        return python_instruments(order, await import_roots(tree), {"sitecustomize.py": _CUSTOMISE})
+
+    async def sentinel(self, argv: Sequence[str], tree: TreeFiles, draw: Random) -> Sentinel | None:  # noqa: ARG002 - of the port
+        """Return a new module beside a test module; the hook adds it to the command's tests."""
+        beside = [path for path in sorted(tree.paths) if _is_test(path)]
+        if not beside:
+            return None
+        folder, planted = draw_folder(beside, draw), plant_methods(draw)
+        taken = {posixpath.basename(path) for path in tree.paths}
+        name = next(name for _ in range(1000) if (name := f"test_{draw_words(draw)}.py") not in taken)
+        path = f"{folder}/{name}".lstrip("/")
+        owner = f"{path}::{planted.owner}."
+        return Sentinel({path: planted.text.encode()}, owner + planted.failing, owner + planted.passing)
+
+
+def _is_test(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.endswith(".py") and (name.startswith("test") or name.endswith("_test.py"))
+
+
+async def where_tests_begin(framework: str, argv: Sequence[str], tree: TreeFiles) -> tuple[str, ...]:
+    """The paths of the test files that ``argv``, which starts ``framework``, will load first; empty for no Python.
+
+    What these import is for others to find. A file too many costs what compiling it costs.
+    """
+    if framework == "pytest":
+        found = set(await modules_looked_at(argv, tree))
+        folders = {folder for path in found for folder in _folders(path)}
+        found |= {path for folder in folders if (path := f"{folder}/conftest.py".lstrip("/")) in tree.paths}
+    elif framework == "unittest":
+        started = what_starts(argv)
+        named = started.name if started is not None and started.script else None
+        found = {path for path in tree.paths if path == named or _is_unittest(path)}
+    else:
+        return ()
+    return tuple(sorted(found))
+
+
+def _folders(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(len(parts))]
+
+
+def _is_unittest(path: str) -> bool:
+    name = posixpath.basename(path)
+    return name.startswith("test") and name.endswith(".py")
