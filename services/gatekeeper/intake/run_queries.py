@@ -55,8 +55,6 @@ from gatewright.work_documents.context import context_of, wants_patch
 
 #: Maximum number of event queries that one publisher may keep open in this process; further ones are answered immediately.
 MOST_WAITING = 200
-#: Seconds that a list query waits for a newly started gatekeeper to read the ledger.
-READING = 8.0
 #: Maximum bytes of events in one answer, which has at least one event.
 ANSWER_BYTES = 1 << 20
 
@@ -135,7 +133,7 @@ class RunQueries:
 
     async def _runs(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, RunsRequest)
-        await self.index.complete(READING)
+        await self.index.complete()
         listed = self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
         return await self._with_targets(self._silence.in_list(listed))
 

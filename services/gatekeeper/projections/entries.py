@@ -5,6 +5,9 @@ Authenticity is checked when the run itself is loaded, before anything is done.
 
 from __future__ import annotations
 
+import asyncio
+from typing import Literal
+
 import msgspec
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
@@ -12,10 +15,33 @@ from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.run_status import RunOutcome
+from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run.events import RunFinished
 
 _PREFIX = run_subject("")
+#: Seconds that a question waits for a newly started gatekeeper to read the ledger: it gets an answer in time.
+READING = 8.0
+
+
+class LedgerReading:
+    """A projection that answers only when the ledger has been read."""
+
+    def __init__(self) -> None:
+        self._whole = asyncio.Event()
+
+    def read_to_the_end(self) -> None:
+        """Record that the ledger has been read up to now."""
+        self._whole.set()
+
+    async def complete(self) -> None:
+        """Wait until the ledger has been read. Raises UnavailableError (``ledger_being_read``) after ``READING`` seconds."""
+        try:
+            async with asyncio.timeout(READING):
+                await self._whole.wait()
+        except TimeoutError:
+            words = "the gatekeeper has just started and is still reading the ledger; ask again"
+            raise UnavailableError(words, code="ledger_being_read") from None
 
 
 class EntryEvent(msgspec.Struct, frozen=True, gc=False):
@@ -48,8 +74,16 @@ class AcceptedRun(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.repository_identity or self.repository_url
 
 
-#: Decoder of the payload of ``run_accepted``.
-ACCEPTED = JsonReader(AcceptedRun)
+class ExpiredRun(msgspec.Struct, frozen=True):
+    """The fields of ``run_expired`` that projections read."""
+
+    accepted: AcceptedRun
+    state: Literal["S6", "FAILED", "ABORTED"]
+    created_at: str
+
+
+#: Decoders of the payloads of ``run_accepted`` and ``run_expired``.
+ACCEPTED, EXPIRED = JsonReader(AcceptedRun), JsonReader(ExpiredRun)
 
 
 class _Step(msgspec.Struct, frozen=True):

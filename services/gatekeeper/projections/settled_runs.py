@@ -12,7 +12,7 @@ import msgspec
 
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
-from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, EntryEvent, LedgerEntry
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, EntryEvent, ExpiredRun, LedgerEntry
 
 
 class _Finished(msgspec.Struct, frozen=True):
@@ -21,12 +21,6 @@ class _Finished(msgspec.Struct, frozen=True):
 
 class _Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
     memory: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Expired(msgspec.Struct, frozen=True):
-    accepted: AcceptedRun
-    state: str
-    created_at: str
 
 
 def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]:
@@ -44,7 +38,7 @@ _KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
     RunAccepted.event_type: _cut_to(AcceptedRun),
     RunFinished.event_type: _cut_to(_Finished),
     BundleSealed.event_type: _cut_to(_Sealed),
-    RunExpired.event_type: _cut_to(_Expired),
+    RunExpired.event_type: _cut_to(ExpiredRun),
     ApprovalRequested.event_type: lambda _payload: _NOTHING,
 }
 
