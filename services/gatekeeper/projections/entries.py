@@ -91,7 +91,9 @@ class _Step(msgspec.Struct, frozen=True):
     events: tuple[EntryEvent, ...]
 
 
-class _Finished(msgspec.Struct, frozen=True):
+class FinishedRun(msgspec.Struct, frozen=True):
+    """The fields of ``run_finished`` that projections read."""
+
     status: RunOutcome
 
 
@@ -123,7 +125,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 _STEP = JsonReader(_Step)
-_FINISHED = JsonReader(_Finished)
+_FINISHED = JsonReader(FinishedRun)
 
 
 def run_id_of(message: Message) -> str:

@@ -12,11 +12,14 @@ import msgspec
 
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
-from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, EntryEvent, ExpiredRun, LedgerEntry
-
-
-class _Finished(msgspec.Struct, frozen=True):
-    status: str
+from gatewright.services.gatekeeper.projections.entries import (
+    ACCEPTED,
+    AcceptedRun,
+    EntryEvent,
+    ExpiredRun,
+    FinishedRun,
+    LedgerEntry,
+)
 
 
 class _Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +39,7 @@ _NOTHING = msgspec.Raw(b"null")
 #: Kept payload of each kept event. Of an approval request, only its existence is kept.
 _KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
     RunAccepted.event_type: _cut_to(AcceptedRun),
-    RunFinished.event_type: _cut_to(_Finished),
+    RunFinished.event_type: _cut_to(FinishedRun),
     BundleSealed.event_type: _cut_to(_Sealed),
     RunExpired.event_type: _cut_to(ExpiredRun),
     ApprovalRequested.event_type: lambda _payload: _NOTHING,

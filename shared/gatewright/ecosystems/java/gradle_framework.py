@@ -9,7 +9,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.java.planted_class import MOST_READ, plant_class
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PlainFramework, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -23,7 +23,7 @@ _NAMES = TextPattern(r"['\"][A-Za-z0-9_.:-]+['\"]")
 
 
 @dataclass(frozen=True, slots=True)
-class Gradle:
+class Gradle(PlainFramework):
     """See ``Framework``: the tests of tasks of the type ``Test``, in any language."""
 
     name: str = "gradle"
@@ -34,11 +34,6 @@ class Gradle:
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""
         return bool(argv) and argv[0] == "gradle" and not {"test", "check"}.isdisjoint(argv)
-
-    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``."""
-        del tree
-        return self.may_start(argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``. The baseline is run as a whole: older versions list no tests."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from gatewright.ecosystems.java.planted_class import MOST_READ, plant_class
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PlainFramework, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -17,7 +17,7 @@ _MODULE = TextPattern(r"<module>\s*[^<>\s]+\s*</module>")
 
 
 @dataclass(frozen=True, slots=True)
-class Maven:
+class Maven(PlainFramework):
     """See ``Framework``: the tests of Surefire and Failsafe, in any language."""
 
     name: str = "maven"
@@ -28,11 +28,6 @@ class Maven:
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""
         return bool(argv) and argv[0] == "mvn" and not {"test", "verify"}.isdisjoint(argv)
-
-    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``."""
-        del tree
-        return self.may_start(argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``. The baseline is run as a whole: Maven lists no tests."""
