@@ -6,6 +6,7 @@ Authenticity is checked when the run itself is loaded, before anything is done.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Literal
 
 import msgspec
@@ -14,10 +15,11 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts.progress import MemoryBounds
+from gatewright.contracts.reports import PlayedTests
 from gatewright.contracts.run_status import RunOutcome
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
-from gatewright.run.events import RunFinished
+from gatewright.run.events import GateJudged, RunFinished
 
 _PREFIX = run_subject("")
 #: Seconds that a question waits for a newly started gatekeeper to read the ledger: it gets an answer in time.
@@ -84,6 +86,30 @@ class ExpiredRun(msgspec.Struct, frozen=True):
 
 #: Decoders of the payloads of ``run_accepted`` and ``run_expired``.
 ACCEPTED, EXPIRED = JsonReader(AcceptedRun), JsonReader(ExpiredRun)
+
+
+class JudgedTests(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields of a verdict that projections read."""
+
+    evaluated_at: str
+    task_id: str | None = None
+    played: tuple[PlayedTests, ...] = ()
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    report: JudgedTests
+
+
+_JUDGED = JsonReader(_Judged)
+
+
+def judged_tests(event: EntryEvent) -> JudgedTests | None:
+    """Return the results by test of a verdict; None for any other event, and for a verdict without such results."""
+    if event.event_type == GateJudged.event_type and b'"played"' in bytes(event.payload):
+        with contextlib.suppress(UnreadableDocumentError):
+            judged = _JUDGED.decode(event.payload).report
+            return judged if judged.played else None
+    return None
 
 
 class _Step(msgspec.Struct, frozen=True):

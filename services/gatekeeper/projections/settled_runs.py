@@ -19,6 +19,7 @@ from gatewright.services.gatekeeper.projections.entries import (
     ExpiredRun,
     FinishedRun,
     LedgerEntry,
+    judged_tests,
 )
 
 
@@ -75,7 +76,7 @@ class SettlingRuns:
         if not begun.over:
             begun.number, begun.stored_at = entry.number, entry.stored_at
             begun.over = entry.has(RunFinished.event_type)
-        begun.events += (EntryEvent(e.event_type, e.ts, _kept_payload(e)) for e in entry.events if e.event_type in _KEPT)
+        begun.events += filter(None, map(_kept_event, entry.events))
         if not settled:
             return None
         del self._runs[entry.run_id]
@@ -98,8 +99,13 @@ def _is_remembered(accepted: EntryEvent) -> bool:
         return True  # unknown, so keep it
 
 
-def _kept_payload(event: EntryEvent) -> msgspec.Raw:
+def _kept_event(event: EntryEvent) -> EntryEvent | None:
+    if (judged := judged_tests(event)) is not None:
+        return EntryEvent(event.event_type, event.ts, msgspec.Raw(msgspec.json.encode({"report": judged})))
+    if event.event_type not in _KEPT:
+        return None
     try:
-        return _KEPT[event.event_type](event.payload)
+        payload = _KEPT[event.event_type](event.payload)
     except UnreadableDocumentError:
-        return _NOTHING  # a payload that no projection can read now stays unreadable
+        payload = _NOTHING  # a payload that no projection can read now stays unreadable
+    return EntryEvent(event.event_type, event.ts, payload)

@@ -45,7 +45,10 @@ class ProgramHelp(HelpGroup):
 
     panels: ClassVar = {
         "Start": ("run", "init", "doctor", "up", "down", "status"),
-        "Changes": ("watch", "show", "runs", "submit", "abort", "revert", "check", "refs", "hooks", "policy", "context"),
+        "Changes": (
+            *("watch", "show", "runs", "submit", "abort", "revert", "check", "refs", "hooks"),
+            *("policy", "context", "tests"),
+        ),
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
         "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "attach", "gc", "hold"),
         "System": (
