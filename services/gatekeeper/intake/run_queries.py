@@ -66,8 +66,6 @@ ANSWER_BYTES = 1 << 20
 
 #: Queries about a repository use the same subject as queries about a run.
 _MEMORY, _FLAKY = codec.schema_name(MemoryRequest), codec.schema_name(FlakyTestsRequest)
-#: Maximum number of flaky tests in one answer.
-MOST_FLAKY = 500
 
 _Listed = TypeVar("_Listed", OrchestratorEvent, FlakyTest)
 QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
@@ -198,7 +196,7 @@ class RunQueries:
         since = self.orchestrator.clock.now() - timedelta(seconds=request.since_sec)
         records = self.played.records(key, since, lambda name: rule.may_see == "any" or name == rule.name)
         found = await asyncio.to_thread(flaky_tests, records)
-        shown = _first(found[:MOST_FLAKY])
+        shown = _first(found)
         return FlakyTests(tests=shown, reports=len(records), more=len(shown) < len(found))
 
     def _known_position(self, request: EventsRequest, rule: Publisher) -> Position | None:

@@ -96,19 +96,15 @@ class JudgedTests(msgspec.Struct, frozen=True, omit_defaults=True):
     played: tuple[PlayedTests, ...] = ()
 
 
-class _Judged(msgspec.Struct, frozen=True):
-    report: JudgedTests
-
-
-_JUDGED = JsonReader(_Judged)
+_JUDGED = JsonReader(dict[str, JudgedTests])
 
 
 def judged_tests(event: EntryEvent) -> JudgedTests | None:
     """Return the results by test of a verdict; None for any other event, and for a verdict without such results."""
     if event.event_type == GateJudged.event_type and b'"played"' in bytes(event.payload):
         with contextlib.suppress(UnreadableDocumentError):
-            judged = _JUDGED.decode(event.payload).report
-            return judged if judged.played else None
+            judged = _JUDGED.decode(event.payload).get("report")
+            return judged if judged is not None and judged.played else None
     return None
 
 

@@ -45,12 +45,9 @@ class ProgramHelp(HelpGroup):
 
     panels: ClassVar = {
         "Start": ("run", "init", "doctor", "up", "down", "status"),
-        "Changes": (
-            *("watch", "show", "runs", "submit", "abort", "revert", "check", "refs", "hooks"),
-            *("policy", "context", "tests"),
-        ),
+        "Changes": ("watch", "show", "runs", "submit", "abort", "revert", "check", "refs", "hooks", "policy", "context"),
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
-        "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "attach", "gc", "hold"),
+        "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "tests", "attach", "gc", "hold"),
         "System": (
             *("agents", "queue", "merge", "forge", "dead", "keys", "identities", "topology", "backup", "restore"),
             *("schema", "prompts", "image", "mcp", "completion"),
