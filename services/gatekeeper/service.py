@@ -55,6 +55,7 @@ from gatewright.services.gatekeeper.projections.bundle_place import BundlePlace
 from gatewright.services.gatekeeper.projections.checkpoint import CHECKPOINTS, Checkpoint
 from gatewright.services.gatekeeper.projections.follower import LOOK, LedgerFollower
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
+from gatewright.services.gatekeeper.projections.played_index import PlayedIndex
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
@@ -74,14 +75,15 @@ DEBTS = 2.0
 async def serve(service: Service, settings: Settings) -> None:
     """Process messages until shutdown. Then finish the inputs in progress, or return them at once."""
     place = BundlePlace.of(settings)
-    memories = MemoryIndex()
-    orchestrator, results = assemble(service, settings, place, memories)
+    memories, played = MemoryIndex(), PlayedIndex()
+    orchestrator, results = assemble(service, settings, place, memories, played)
     submissions = results.submissions
     silent = SilentRuns(orchestrator.policies.beats)
-    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, silent=silent)
+    follower = LedgerFollower(orchestrator, publishers=submissions.limits.runs, memories=memories, played=played, silent=silent)
     follower.checkpoint = await asyncio.to_thread(_checkpoint, service, settings)
+    limits, index, approvals = submissions.limits, follower.index, follower.approvals
     asked = RunQueries(
-        service.bus, orchestrator, submissions.limits, follower.index, place.archives(), service.log, silent, follower.approvals
+        service.bus, orchestrator, limits, index, place.archives(), service.log, silent, approvals, played=played
     )
     claims = ClaimListener(service.bus, silent, service.clock, service.log, service.metrics)
 
@@ -183,7 +185,11 @@ async def _look_after(service: Service, follower: LedgerFollower, queues: MergeQ
 
 
 def assemble(
-    service: Service, settings: Settings, place: BundlePlace, memories: MemoryIndex | None = None
+    service: Service,
+    settings: Settings,
+    place: BundlePlace,
+    memories: MemoryIndex | None = None,
+    played: PlayedIndex | None = None,
 ) -> tuple[Orchestrator, ResultConsumer]:
     """Assemble the gatekeeper's parts.
 
@@ -250,6 +256,7 @@ def assemble(
         memories=memories,
         grants=StandingGrants(service.bus),
         queue=queues,
+        history=played,
     )
     bundles = place.writer(lambda: keyring.trusted_keys(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(

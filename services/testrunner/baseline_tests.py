@@ -23,6 +23,7 @@ from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange, TreeChange
 from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
+from gatewright.git.paths import folders_above
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import contradicts, count_outcomes, list_some, rewritten_of, test_files
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
@@ -126,11 +127,11 @@ async def _contents(tree: TreeFiles, names: Sequence[str]) -> Mapping[str, bytes
 async def partial_tree(candidate: RebuiltCandidate, changes: Sequence[TreeChange], left_out: frozenset[bytes]) -> str:
     """Return the baseline with ``changes``, but for those of ``left_out`` and those that stand in the place of such a file."""
     back = {change.path for change in changes if change.path in left_out and change.old_mode != ABSENT}
-    above = {folder for path in back for folder in _folders(path)}
+    above = {folder for path in back for folder in folders_above(path)}
     kept = [
         change
         for change in changes
-        if change.path not in left_out | above and change.new_mode != SUBMODULE and back.isdisjoint(_folders(change.path))
+        if change.path not in left_out | above and change.new_mode != SUBMODULE and back.isdisjoint(folders_above(change.path))
     ]
     contents = await candidate.mirror.blobs({change.new_id for change in kept if change.status != "D"})
     wanted = [
@@ -140,12 +141,6 @@ async def partial_tree(candidate: RebuiltCandidate, changes: Sequence[TreeChange
         for change in kept
     ]
     return await candidate.mirror.write_tree(candidate.baseline, wanted)
-
-
-def _folders(path: bytes) -> list[bytes]:
-    """Every folder that ``path`` lies in."""
-    parts = path.split(b"/")
-    return [b"/".join(parts[:number]) for number in range(1, len(parts))]
 
 
 async def _rewritten(workspace: Workspace, report: RunnerReport) -> tuple[str, ...]:

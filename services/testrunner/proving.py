@@ -22,7 +22,7 @@ from gatewright.contracts.vocabulary import MutationBounds
 from gatewright.ecosystems.checkers import SourceChecker, checker_of
 from gatewright.ecosystems.port import NO_FILES, Framework, Purpose, Sentinel, TreeFiles
 from gatewright.ecosystems.python.import_roots import import_roots
-from gatewright.ecosystems.records import RunnerReport
+from gatewright.ecosystems.records import RunnerReport, Table, read_table, write_table
 from gatewright.ecosystems.registry import FRAMEWORKS, may_be_tests, recognise, why_unproven
 from gatewright.errors import DeniedError
 from gatewright.git.changes import FileChange
@@ -41,7 +41,7 @@ from gatewright.services.testrunner.mutation.sampling import Sampler
 from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.red_first import CandidateResult, RedFirstRuns
 from gatewright.services.testrunner.replaying import compare_calls
-from gatewright.services.testrunner.tables import Table, Tables, key_of, read_table, write_table
+from gatewright.services.testrunner.tables import Tables, key_of
 from gatewright.workspace import Workspaces
 
 #: The kind of table that has what files of tests took to load.

@@ -1,7 +1,6 @@
 """Which tests a tree has, and how they ended: remembered by tree, command and environment, in the test runner's state.
 
-A table is text, one ``id TAB outcome`` a line, sorted; the outcome is empty for a test that was collected and not run. What
-files of tests took to load is kept in the same form, as ``path TAB milliseconds``.
+What files of tests took to load is kept in the same form, as ``path TAB milliseconds``.
 """
 
 from __future__ import annotations
@@ -11,29 +10,16 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gatewright.ecosystems.records import one_line
+from gatewright.ecosystems.records import Table, read_table, write_table
 from gatewright.version import __version__
-
-Table = Mapping[str, str]
 
 #: Tables that are kept, and bytes of one.
 _MOST: Final = 512
 _LARGEST: Final = 64 * 1024 * 1024
-
-
-def write_table(table: Table) -> bytes:
-    """``table`` as it is stored."""
-    lines = sorted(f"{one_line(each)}\t{outcome}\n" for each, outcome in table.items())
-    return "".join(lines).encode("utf-8", "backslashreplace")
-
-
-def read_table(data: bytes) -> dict[str, str]:
-    """What ``write_table`` has made. Raises UnicodeDecodeError."""
-    return {each: outcome for line in data.decode().split("\n") for each, tab, outcome in (line.rpartition("\t"),) if tab}
 
 
 def key_of(tree: str, argv: Sequence[str], environment: str, kind: str = "outcomes") -> str:

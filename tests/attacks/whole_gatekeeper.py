@@ -57,35 +57,42 @@ _FINE = GateOutcome(passed=True, violations=())
 
 @dataclass
 class Gatekeeper:
-    """One repository, one run. ``refs`` are those of the repository before anything happened."""
+    """One repository, one run. ``refs`` are those of the repository before anything happened. ``key``: that of the run."""
 
     repository: Repository
     bus: MemoryBus
     orchestrator: Orchestrator
     refs: bytes
     numbers: itertools.count[int] = field(default_factory=itertools.count)
+    key: str = KEY
+    publisher: str = "default"
+
+    @property
+    def run_id(self) -> str:
+        return run_id_of(self.key, self.publisher)
 
     async def submit(self, document: RunRequest | TaskContract) -> Run:
         """A document from outside; the run as it stands when the gatekeeper has done all that it can do alone."""
         digest = hashlib.sha256(codec.encode(document)).hexdigest()
-        item = Submitted(RUN, "0" * 32, document, "0" * 64, "submit", document_sha256=digest, key=KEY)
-        await self.orchestrator.advance(RUN, item)
+        names = {"publisher": self.publisher, "document_sha256": digest, "key": self.key}
+        item = Submitted(self.run_id, "0" * 32, document, "0" * 64, f"submit:{self.run_id}", **names)
+        await self.orchestrator.advance(self.run_id, item)
         return await self.run()
 
     async def answer(self, role: str, document: RoleDocument) -> Run:
         """What a role publishes on its result subject."""
         name = next(known for known in ("pm", "techlead", "worker", "reviewer", "testrunner") if known == role)
-        await self.orchestrator.advance(RUN, RoleReplied(name, document, f"answer:{next(self.numbers)}"))
+        await self.orchestrator.advance(self.run_id, RoleReplied(name, document, f"answer:{next(self.numbers)}"))
         return await self.run()
 
     async def run(self) -> Run:
-        run = (await self.orchestrator.ledger.get(RUN)).run
+        run = (await self.orchestrator.ledger.get(self.run_id)).run
         assert run is not None
         return run
 
     async def reports(self, gate: str) -> list[GateReport]:
         """The verdicts of one gate, in order, as the ledger has them."""
-        records = [record for step in (await self.orchestrator.ledger.get(RUN)).transitions for record in step.events]
+        records = [record for step in (await self.orchestrator.ledger.get(self.run_id)).transitions for record in step.events]
         payloads = [event_of(record) for record in records]
         return [each.report for each in payloads if isinstance(each, GateJudged) and each.report.gate == gate]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from gatewright.app.cli.run_context import context_lines
-from gatewright.contracts import RunContext
+import pytest
+from msgspec.structs import replace
+
+from gatewright.app.cli.run_context import context_lines, flaky_lines
+from gatewright.contracts import FlakyTest, FlakyTests, RunContext
 from gatewright.contracts.run_status import ContextSection
 from tests.cli.conftest import Command
 
@@ -26,3 +29,45 @@ def test_a_run_or_a_repository_is_named_and_not_both(gatewright: Command) -> Non
 def test_without_a_system_context_explains_how_to_start_one(gatewright: Command) -> None:
     said = gatewright("context", "run-0123456789", "--json")
     assert (said.exit_code, said.documents[0]["error"]["code"]) == (3, "no_stack")
+
+
+def make_flake(test: str, **fields: object) -> FlakyTest:
+    flake = FlakyTest(
+        repository="//git.example.org/shop",
+        cmd_argv=("python", "-m", "pytest"),
+        test=test,
+        plays=41,
+        failures=3,
+        flaky_trees=2,
+        last_run="run-0123456789",
+        last_failed_at="2026-11-03T10:15:00.000Z",
+    )
+    return replace(flake, **fields)
+
+
+def test_flaky_tests_are_a_table_without_control_characters() -> None:
+    found = FlakyTests(tests=(make_flake("t.py::b"), make_flake("\x1b[2J\u202e\n", plays=0, failures=0)), reports=57, more=True)
+    assert flaky_lines(found) == [
+        "RATE   FAILED   FLAKY TREES  LAST FAILURE    TEST (COMMAND) REPOSITORY",
+        "7.3 %  3 of 41  2            run-0123456789  t.py::b (python -m pytest) //git.example.org/shop",
+        "0.0 %  0 of 0   2            run-0123456789  \\x1b[2J\\u202e\\n (python -m pytest) //git.example.org/shop",
+        "and more: name a repository or a shorter time",
+    ]
+
+
+def test_a_long_test_id_is_shown_whole() -> None:
+    found = FlakyTests(tests=(make_flake("t.py::" + "x" * 294),), reports=57, more=False)
+    assert "x" * 294 in flaky_lines(found)[1]
+
+
+def test_without_runs_no_test_is_flaky(gatewright: Command) -> None:
+    answer = gatewright("tests", "flaky", "--json")
+    assert (answer.exit_code, answer.documents) == (0, [{"tests": [], "reports": 0, "more": False}])
+    words = "no flaky tests: no test failed and passed on one tree in 0 test reports"
+    assert words in gatewright("tests", "flaky").out
+
+
+@pytest.mark.parametrize("since", ["0s", "91d", "soon", "-1d"])
+def test_an_impossible_age_limit_is_refused(gatewright: Command, since: str) -> None:
+    answer = gatewright("tests", "flaky", f"--since={since}", "--json")
+    assert (answer.exit_code, answer.documents[0]["error"]["code"]) == (2, "invalid_input")

@@ -12,6 +12,7 @@ from gatewright.bus.topology import MERGE_SUBJECT
 from gatewright.contracts import MergeQueues, codec
 from gatewright.contracts.merge_queue import MergeQueueView
 from gatewright.contracts.queue_policy import QueuePolicy, Window
+from gatewright.contracts.vocabulary import Document
 from gatewright.queue import events as e
 from gatewright.queue.commands import Compose
 from gatewright.view.merge_queue import limited_view, queue_view
@@ -46,11 +47,16 @@ def held_queue() -> MergeQueueView:
 
 def serve_queues(console: ServedConsole, queues: Sequence[MergeQueueView]) -> None:
     """Answer the console's requests with ``queues``."""
+    serve_document(console, MERGE_SUBJECT, MergeQueues(queues=tuple(queues)))
+
+
+def serve_document(console: ServedConsole, subject: str, document: Document) -> None:
+    """Answer the console's requests on ``subject`` with ``document``."""
 
     async def answer(_message: Message) -> Reply:
-        return Reply(codec.encode(MergeQueues(queues=tuple(queues))), "merge_queues.v1")
+        return Reply(codec.encode(document), codec.schema_of(document))
 
     async def serve() -> None:
-        await MemoryBus(console.system).serve("gw-gatekeeper", {MERGE_SUBJECT: answer})
+        await MemoryBus(console.system).serve("gw-gatekeeper", {subject: answer})
 
     console.do(serve())

@@ -10,12 +10,12 @@ import pytest
 from gatewright.contracts.reports import TestProof
 from gatewright.ecosystems.port import Sentinel
 from gatewright.ecosystems.python.pytest_settings import SETTING_FILES
-from gatewright.ecosystems.records import Outcome, RunnerReport, read_records
+from gatewright.ecosystems.records import Outcome, RunnerReport, read_records, read_table, write_table
 from gatewright.rules.reports.proof import alive
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.comparison import lost_tests, with_baseline, with_control
 from gatewright.services.testrunner.comparison import test_files as files_of
-from gatewright.services.testrunner.tables import Tables, key_of, read_table, write_table
+from gatewright.services.testrunner.tables import Tables, key_of
 
 
 @pytest.mark.parametrize(

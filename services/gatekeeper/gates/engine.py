@@ -66,6 +66,7 @@ from gatewright.services.gatekeeper.gates.landing.targets import TargetWatch
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
 from gatewright.services.gatekeeper.gates.reports.citations import judge_citations
+from gatewright.services.gatekeeper.gates.reports.played_tests import TestHistory, judge_played
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
@@ -91,6 +92,8 @@ class GateEngine:
     grants: StandingGrants | None = None
     #: The merge queues; None where nothing lands by one.
     queue: MergeQueue | None = None
+    #: Results by test of earlier reports; None to record none.
+    history: TestHistory | None = None
 
     @cached_property
     def targets(self) -> TargetWatch:
@@ -138,6 +141,7 @@ class GateEngine:
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
                 judge_artifacts(context, tests.artifacts, outputs)
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
+                await judge_played(context, tests, run, self.history)
                 shown = shown_to_makers(tests, _contract(run))
                 if shown is not tests:
                     await self.artifacts.put_artifact(codec.encode(shown))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import GateReport
-from gatewright.contracts.reports import MOST_VIOLATIONS, Evidence, GateName, Remark, RuleOutcome, Violation
+from gatewright.contracts.reports import MOST_VIOLATIONS, Evidence, GateName, PlayedTests, Remark, RuleOutcome, Violation
 from gatewright.git.paths import display
 from gatewright.reasons import family_of
 from gatewright.run.events import ASKS
@@ -45,6 +45,7 @@ class GateReportBuilder:
     remarks: list[Remark] = field(default_factory=list)
     unlisted_remarks: int = 0
     touches: dict[str, list[bytes]] = field(default_factory=dict)
+    played: tuple[PlayedTests, ...] = ()
 
     def checked(self, rule: str, detail: str = "") -> None:
         """Record that a rule was applied. It is kept unless it is also violated, earlier or later."""
@@ -137,6 +138,7 @@ class GateReportBuilder:
             rules=tuple(self._shown_outcome(outcome) for outcome in self.rules.values()),
             family=family_of(first.code) if first else None,
             remarks=self._listed_remarks(),
+            played=self.played,
         )
 
     def _listed_remarks(self) -> tuple[Remark, ...]:

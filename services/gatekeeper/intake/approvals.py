@@ -47,8 +47,6 @@ from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
 from gatewright.work_documents.request_summary import request_summary
 
-#: Seconds that a query waits for a newly started gatekeeper to read the ledger.
-READING = 8.0
 #: Seconds that an answer waits for a lookup of the targets of open requests.
 LOOKING = 3.0
 #: Maximum bytes of a patch that is shown with a request.
@@ -93,7 +91,7 @@ class ApprovalService:
         request = codec.decode(data, ApprovalsRequest)
         if request.grants:
             return self._grants(await self._standing.listed())
-        await self.index.complete(READING)
+        await self.index.complete()
         runs = (request.run_id,) if request.run_id is not None else self.asked.runs(open_only=request.pending_only)
         found: list[ApprovalStanding] = []
         draft = None

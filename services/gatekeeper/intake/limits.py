@@ -149,7 +149,7 @@ class PublisherLimits:
 
     @contextlib.asynccontextmanager
     async def _quota(self, quotas: Sequence[_Quota], run_id: str, exists: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
-        await self.runs.counted()
+        await self.runs.complete()
         refusal = next((found for quota in quotas if (found := self._refusal(quota, run_id)) is not None), None)
         if refusal is not None and not await exists():
             raise refusal

@@ -37,9 +37,6 @@ from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.telemetry.logs import Logger
 from gatewright.view.merge_queue import limited_view, queue_view
 
-#: Seconds that a list waits for a newly started gatekeeper to read the ledger.
-READING = 8.0
-
 
 class MergeQueuesPort(Protocol):
     """The queues of this gatekeeper."""
@@ -101,7 +98,7 @@ class MergeQueueService:
         Raises:
             UnavailableError: this gatekeeper is still reading the ledger (``ledger_being_read``).
         """
-        await self.index.complete(READING)
+        await self.index.complete()
         found: list[MergeQueueView] = []
         for queue_id, queue in sorted((await self.queues.known()).items(), key=_branch_of):
             if _fits(queue_id, queue, request):

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +23,9 @@ from gatewright.contracts import (
     BundleRequest,
     ContextRequest,
     EventsRequest,
+    FlakyTest,
+    FlakyTests,
+    FlakyTestsRequest,
     MemoryRequest,
     OrchestratorEvent,
     RunEvents,
@@ -40,6 +44,7 @@ from gatewright.git.process import in_thread
 from gatewright.host_errors import host_errors
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.order_artifacts.canonical_memory import memory_of
+from gatewright.rules.reports.flakes import flaky_tests
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
@@ -48,6 +53,7 @@ from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
+from gatewright.services.gatekeeper.projections.played_index import PlayedIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns, TaskLife
 from gatewright.telemetry.logs import Logger
@@ -55,14 +61,13 @@ from gatewright.work_documents.context import context_of, wants_patch
 
 #: Maximum number of event queries that one publisher may keep open in this process; further ones are answered immediately.
 MOST_WAITING = 200
-#: Seconds that a list query waits for a newly started gatekeeper to read the ledger.
-READING = 8.0
 #: Maximum bytes of events in one answer, which has at least one event.
 ANSWER_BYTES = 1 << 20
 
 #: Queries about a repository use the same subject as queries about a run.
-_MEMORY = codec.schema_name(MemoryRequest)
+_MEMORY, _FLAKY = codec.schema_name(MemoryRequest), codec.schema_name(FlakyTestsRequest)
 
+_Listed = TypeVar("_Listed", OrchestratorEvent, FlakyTest)
 QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
 
 
@@ -78,6 +83,7 @@ class RunQueries:
     log: Logger
     silent: SilentRuns = field(default_factory=SilentRuns)
     asked: ApprovalIndex = field(default_factory=ApprovalIndex)
+    played: PlayedIndex = field(default_factory=PlayedIndex)
     waiting: Counter[str] = field(default_factory=Counter)
 
     def endpoints(self) -> dict[str, Handler]:
@@ -135,7 +141,7 @@ class RunQueries:
 
     async def _runs(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, RunsRequest)
-        await self.index.complete(READING)
+        await self.index.complete()
         listed = self.index.page(request, lambda name: rule.may_see == "any" or name == rule.name)
         return await self._with_targets(self._silence.in_list(listed))
 
@@ -156,9 +162,11 @@ class RunQueries:
         return await self.archives.part(request.run_id, position.run.sealed, request.offset)
 
     async def _context(self, message: Message, rule: Publisher) -> Document:
-        """Return the context of a run or, by schema name, the memory of the publisher's runs on a repository."""
+        """Return the context of a run or, by schema name, the memory or the flaky tests of a repository."""
         if message.headers.get(SCHEMA_HEADER) == _MEMORY:
             return await self._memory(codec.decode(message.data, MemoryRequest).repository, rule)
+        if message.headers.get(SCHEMA_HEADER) == _FLAKY:
+            return await self._flaky_tests(codec.decode(message.data, FlakyTestsRequest), rule)
         request = codec.decode(message.data, ContextRequest)
         position = await self._load(request.run_id, rule)
         run = position.run
@@ -180,6 +188,16 @@ class RunQueries:
         if memory is None:
             raise MalformedError(f"nothing is known of earlier runs on {repository[:200]}", code="memory_unknown")
         return memory
+
+    async def _flaky_tests(self, request: FlakyTestsRequest, rule: Publisher) -> FlakyTests:
+        """Return the flaky tests in runs that the publisher may see."""
+        await self.index.complete()
+        key = await in_thread(repository_identity, request.repository) if request.repository else ""
+        since = self.orchestrator.clock.now() - timedelta(seconds=request.since_sec)
+        records = self.played.records(key, since, lambda name: rule.may_see == "any" or name == rule.name)
+        found = await asyncio.to_thread(flaky_tests, records)
+        shown = _first(found)
+        return FlakyTests(tests=shown, reports=len(records), more=len(shown) < len(found))
 
     def _known_position(self, request: EventsRequest, rule: Publisher) -> Position | None:
         """Return the cached position if it suffices for an answer; another gatekeeper may have moved the run since."""
@@ -208,7 +226,7 @@ def _beyond(position: Position, after: int) -> tuple[OrchestratorEvent, ...]:
     return tuple(record for step in position.transitions for record in step.events if record.seq > after)
 
 
-def _first(records: Sequence[OrchestratorEvent]) -> tuple[OrchestratorEvent, ...]:
+def _first(records: Sequence[_Listed]) -> tuple[_Listed, ...]:
     """Return as many records as fit into one answer, and at least one."""
     room, kept = ANSWER_BYTES, 0
     for record in records:

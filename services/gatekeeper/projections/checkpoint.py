@@ -26,7 +26,7 @@ from gatewright.services.gatekeeper.projections.run_index import IndexedRun
 #: Folder in the gatekeeper's home.
 CHECKPOINTS: Final = "ledger"
 #: Start value of the digest chain: a file of another format is discarded.
-_BEGINNING: Final = "gatewright.ledger_checkpoint.v2"
+_BEGINNING: Final = "gatewright.ledger_checkpoint.v3"
 _POSITION: Final = b"position "
 _KEPT: Final = b"kept "
 #: Maximum number of gatekeepers that share one home; a further one reads the ledger without a file.

@@ -5,17 +5,45 @@ Authenticity is checked when the run itself is loaded, before anything is done.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from typing import Literal
+
 import msgspec
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.port import Message
 from gatewright.bus.topology import run_subject
 from gatewright.contracts.progress import MemoryBounds
+from gatewright.contracts.reports import PlayedTests
 from gatewright.contracts.run_status import RunOutcome
+from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
-from gatewright.run.events import RunFinished
+from gatewright.run.events import GateJudged, RunFinished
 
 _PREFIX = run_subject("")
+#: Seconds that a question waits for a newly started gatekeeper to read the ledger: it gets an answer in time.
+READING = 8.0
+
+
+class LedgerReading:
+    """A projection that answers only when the ledger has been read."""
+
+    def __init__(self) -> None:
+        self._whole = asyncio.Event()
+
+    def read_to_the_end(self) -> None:
+        """Record that the ledger has been read up to now."""
+        self._whole.set()
+
+    async def complete(self) -> None:
+        """Wait until the ledger has been read. Raises UnavailableError (``ledger_being_read``) after ``READING`` seconds."""
+        try:
+            async with asyncio.timeout(READING):
+                await self._whole.wait()
+        except TimeoutError:
+            words = "the gatekeeper has just started and is still reading the ledger; ask again"
+            raise UnavailableError(words, code="ledger_being_read") from None
 
 
 class EntryEvent(msgspec.Struct, frozen=True, gc=False):
@@ -48,8 +76,36 @@ class AcceptedRun(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.repository_identity or self.repository_url
 
 
-#: Decoder of the payload of ``run_accepted``.
-ACCEPTED = JsonReader(AcceptedRun)
+class ExpiredRun(msgspec.Struct, frozen=True):
+    """The fields of ``run_expired`` that projections read."""
+
+    accepted: AcceptedRun
+    state: Literal["S6", "FAILED", "ABORTED"]
+    created_at: str
+
+
+#: Decoders of the payloads of ``run_accepted`` and ``run_expired``.
+ACCEPTED, EXPIRED = JsonReader(AcceptedRun), JsonReader(ExpiredRun)
+
+
+class JudgedTests(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields of a verdict that projections read."""
+
+    evaluated_at: str
+    task_id: str | None = None
+    played: tuple[PlayedTests, ...] = ()
+
+
+_JUDGED = JsonReader(dict[str, JudgedTests])
+
+
+def judged_tests(event: EntryEvent) -> JudgedTests | None:
+    """Return the results by test of a verdict; None for any other event, and for a verdict without such results."""
+    if event.event_type == GateJudged.event_type and b'"played"' in bytes(event.payload):
+        with contextlib.suppress(UnreadableDocumentError):
+            judged = _JUDGED.decode(event.payload).get("report")
+            return judged if judged is not None and judged.played else None
+    return None
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -57,7 +113,9 @@ class _Step(msgspec.Struct, frozen=True):
     events: tuple[EntryEvent, ...]
 
 
-class _Finished(msgspec.Struct, frozen=True):
+class FinishedRun(msgspec.Struct, frozen=True):
+    """The fields of ``run_finished`` that projections read."""
+
     status: RunOutcome
 
 
@@ -89,7 +147,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 _STEP = JsonReader(_Step)
-_FINISHED = JsonReader(_Finished)
+_FINISHED = JsonReader(FinishedRun)
 
 
 def run_id_of(message: Message) -> str:

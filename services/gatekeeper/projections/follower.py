@@ -16,6 +16,7 @@ from datetime import timedelta
 from gatewright.bus.port import Message
 from gatewright.bus.topology import LEDGER, run_subject
 from gatewright.bus.versions import OTHER_VERSION
+from gatewright.contracts.run_status import MOST_FLAKY_DAYS
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.foreign_documents import UnreadableDocumentError
 from gatewright.host_errors import host_errors
@@ -23,7 +24,7 @@ from gatewright.pause import pause_unless
 from gatewright.services.gatekeeper.dispatch.dispatcher import UnderWay
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
-from gatewright.services.gatekeeper.projections.cancellations import LASTING, CancellationBroadcaster
+from gatewright.services.gatekeeper.projections.cancellations import CancellationBroadcaster
 from gatewright.services.gatekeeper.projections.checkpoint import (
     Checkpoint,
     LedgerPosition,
@@ -34,7 +35,8 @@ from gatewright.services.gatekeeper.projections.checkpoint import (
 from gatewright.services.gatekeeper.projections.deadlines import Deadlines
 from gatewright.services.gatekeeper.projections.entries import LedgerEntry, read_entry, run_id_of
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
-from gatewright.services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
+from gatewright.services.gatekeeper.projections.played_index import PlayedIndex
+from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.services.gatekeeper.projections.run_index import IndexedRun, RunIndex
 from gatewright.services.gatekeeper.projections.settled_runs import SettlingRuns, lasts
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns
@@ -46,8 +48,8 @@ LOOK = 1.0
 AT_ONCE = 8
 #: Number of ledger messages between two checkpoints.
 EVERY = 1_000
-#: Seconds after its end for which a run may still count towards quotas: the clocks of bus and gatekeeper may differ.
-_COUNTED = (DAY + timedelta(hours=1)).total_seconds()
+#: Seconds after its end for which a run's results by test are kept. Quotas and notices need shorter times.
+_RECENT = timedelta(days=MOST_FLAKY_DAYS).total_seconds()
 
 
 def between_one_and_two() -> float:
@@ -67,6 +69,7 @@ class LedgerFollower:
     silent: SilentRuns = field(default_factory=SilentRuns)
     publishers: PublisherRuns | None = None
     memories: MemoryIndex | None = None
+    played: PlayedIndex = field(default_factory=PlayedIndex)
     #: Data of an earlier process in the same slot; None: nothing is kept.
     checkpoint: Checkpoint | None = None
     _settling: SettlingRuns = field(default_factory=SettlingRuns)
@@ -140,13 +143,12 @@ class LedgerFollower:
         self._unmarked = 0
 
     def _remember(self, block: SettledBlock, now: float, started: float) -> None:
-        """Restore settled runs. For most of them only the list has data."""
-        counting = self.publishers is not None and self.publishers.counts
+        """Restore settled runs. For most old ones only the list has data."""
         for place, run in enumerate(block.runs):
             if run.publisher:
                 self.index.recall(run.run_id, run)
             age = started - run.ended_at
-            if run.more or (counting and age <= _COUNTED) or (age <= LASTING and run.status != "SUCCESS"):
+            if run.more or age <= _RECENT:
                 self._project(block.entries[place], now, age)
 
     def _mark_in_time(self) -> None:
@@ -264,6 +266,7 @@ class LedgerFollower:
         self.notices.saw(entry, now, age)
         self.index.saw(entry)
         self.approvals.saw(entry)
+        self.played.saw(entry)
         if self.publishers is not None:
             self.publishers.saw(entry)
         if self.memories is not None:

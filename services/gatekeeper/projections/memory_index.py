@@ -6,44 +6,33 @@ repository are kept. Runs that expired from the ledger are forgotten.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
 from gatewright.contracts.progress import MemoryEntry
-from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.order_artifacts.canonical_memory import newest
 from gatewright.run.events import BundleSealed, RunAccepted, RunExpired
 from gatewright.run.state import Run
-from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, LedgerEntry
-
-#: Seconds that a submission waits for a newly started gatekeeper; the publisher gets an answer in time.
-START = 8.0
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, EXPIRED, AcceptedRun, LedgerEntry, LedgerReading
 
 
 class _Sealed(msgspec.Struct, frozen=True):
     memory: MemoryEntry | None = None
 
 
-class _Expired(msgspec.Struct, frozen=True):
-    accepted: AcceptedRun
-
-
 _SEALED = JsonReader(_Sealed)
-_EXPIRED = JsonReader(_Expired)
 
 
-@dataclass
-class MemoryIndex:
+class MemoryIndex(LedgerReading):
     """At most ``most`` entries of each publisher on each repository. ``_open``: runs that are not sealed yet."""
 
-    most: int = 32
-    _entries: dict[tuple[str, str], tuple[MemoryEntry, ...]] = field(default_factory=dict)
-    _open: dict[str, tuple[str, str]] = field(default_factory=dict)
-    _whole: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, most: int = 32) -> None:
+        super().__init__()
+        self.most = most
+        self._entries: dict[tuple[str, str], tuple[MemoryEntry, ...]] = {}
+        self._open: dict[str, tuple[str, str]] = {}
 
     def saw(self, entry: LedgerEntry) -> None:
         """Apply a ledger entry; ignore other messages."""
@@ -56,7 +45,7 @@ class MemoryIndex:
                 elif event.event_type == BundleSealed.event_type:
                     self._note_sealed(entry.run_id, _SEALED.decode(event.payload).memory)
                 elif event.event_type == RunExpired.event_type:
-                    self._forget(entry.run_id, _place(_EXPIRED.decode(event.payload).accepted))
+                    self._forget(entry.run_id, _place(EXPIRED.decode(event.payload).accepted))
             except UnreadableDocumentError:
                 continue  # loading the run reports it
 
@@ -66,22 +55,13 @@ class MemoryIndex:
             self._open.setdefault(run.run_id, (run.accepted.repository_key, run.publisher))
             self._note_sealed(run.run_id, run.sealed.memory)
 
-    def read_to_the_end(self) -> None:
-        """Record that the ledger has been read up to now."""
-        self._whole.set()
-
     async def entries(self, repository_key: str, publisher: str) -> Sequence[MemoryEntry]:
         """Return the known entries, the newest last.
 
         Raises:
             UnavailableError: the ledger is still being read (``ledger_being_read``).
         """
-        try:
-            async with asyncio.timeout(START):
-                await self._whole.wait()
-        except TimeoutError:
-            words = "the gatekeeper has just started and is still reading the results of earlier runs; ask again"
-            raise UnavailableError(words, code="ledger_being_read") from None
+        await self.complete()
         return self._entries.get((repository_key, publisher), ())
 
     def _note_sealed(self, run_id: str, memory: MemoryEntry | None) -> None:

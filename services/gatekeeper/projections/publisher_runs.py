@@ -6,36 +6,32 @@ quotas exist. A repository's key is its identity, which is never a publisher's n
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections import defaultdict
 from datetime import datetime, timedelta
 
 from gatewright.clock import Clock
-from gatewright.errors import UnavailableError
 from gatewright.run.events import RunAccepted, RunFinished
 from gatewright.run.state import Run
-from gatewright.services.gatekeeper.projections.entries import ACCEPTED, LedgerEntry
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, LedgerEntry, LedgerReading
 
 DAY = timedelta(days=1)
-#: Seconds that a submission waits for a newly started gatekeeper's counts; the publisher gets an answer in time.
-START = 8.0
 
 
-class PublisherRuns:
+class PublisherRuns(LedgerReading):
     """Counts by publisher, and by repository where ``repositories`` is set.
 
     Runs that other gatekeepers accept are seen when their ledger message arrives, some milliseconds later.
     """
 
     def __init__(self, clock: Clock, publishers: frozenset[str], *, repositories: bool = False) -> None:
+        super().__init__()
         self._publishers = publishers
         self._repositories = repositories
         self._clock = clock
         self._open: defaultdict[str, set[str]] = defaultdict(set)
         self._begun: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
         self._owners: dict[str, tuple[str, ...]] = {}
-        self._counted = asyncio.Event()
 
     @property
     def counts(self) -> bool:
@@ -54,23 +50,6 @@ class PublisherRuns:
                     self._begin(owners, entry.run_id, datetime.fromisoformat(event.ts))
             elif event.event_type == RunFinished.event_type:
                 self._end(entry.run_id)
-
-    def read_to_the_end(self) -> None:
-        """Record that the ledger has been read up to now."""
-        self._counted.set()
-
-    async def counted(self) -> None:
-        """Wait until the ledger has been read.
-
-        Raises:
-            UnavailableError: that takes too long (``ledger_being_read``).
-        """
-        try:
-            async with asyncio.timeout(START):
-                await self._counted.wait()
-        except TimeoutError:
-            words = "the gatekeeper has just started, and the runs of publishers are still being counted; ask again"
-            raise UnavailableError(words, code="ledger_being_read") from None
 
     def note(self, run: Run) -> None:
         """Add a run that this gatekeeper has just accepted, before its ledger message arrives."""

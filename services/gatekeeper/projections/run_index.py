@@ -10,24 +10,13 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Literal
 
 import msgspec
 
 from gatewright.contracts.run_status import ListedRun, RunList, RunOutcome, RunsRequest
-from gatewright.errors import UnavailableError
-from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
+from gatewright.foreign_documents import UnreadableDocumentError
 from gatewright.run.events import RunAccepted, RunExpired
-from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, EntryEvent, LedgerEntry
-
-
-class _Expired(msgspec.Struct, frozen=True):
-    accepted: AcceptedRun
-    state: Literal["S6", "FAILED", "ABORTED"]
-    created_at: str
-
-
-_EXPIRED = JsonReader(_Expired)
+from gatewright.services.gatekeeper.projections.entries import ACCEPTED, EXPIRED, EntryEvent, LedgerEntry, LedgerReading
 
 
 class IndexedRun(msgspec.Struct, frozen=True, gc=False):
@@ -38,16 +27,16 @@ class IndexedRun(msgspec.Struct, frozen=True, gc=False):
     status: RunOutcome = "RUNNING"
 
 
-class RunIndex:
+class RunIndex(LedgerReading):
     """Runs in order of acceptance."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._runs: dict[str, IndexedRun] = {}
         self._waiting: dict[str, asyncio.Event] = {}
         self._waiters: Counter[str] = Counter()
         self._released = False
         self._late = False
-        self._whole = asyncio.Event()
 
     def saw(self, entry: LedgerEntry) -> None:
         """Apply a ledger entry."""
@@ -66,12 +55,11 @@ class RunIndex:
             news.set()
 
     def read_to_the_end(self) -> None:
-        """Record that the ledger has been read up to now."""
         if self._late:
             # Remains of expired runs and restored runs were added after runs that were accepted later.
             self._runs = dict(sorted(self._runs.items(), key=lambda item: item[1].created_at))
             self._late = False
-        self._whole.set()
+        super().read_to_the_end()
 
     def recall(self, run_id: str, run: IndexedRun) -> None:
         """Restore a settled run. Restored runs arrive in order of settlement, before any ledger message."""
@@ -85,24 +73,11 @@ class RunIndex:
 
     def _saw_remains(self, run_id: str, event: EntryEvent) -> None:
         with contextlib.suppress(UnreadableDocumentError):
-            remains = _EXPIRED.decode(event.payload)
+            remains = EXPIRED.decode(event.payload)
             publisher = remains.accepted.owner
             status = remains.state if remains.state != "S6" else "SUCCESS"
             self._runs[run_id] = IndexedRun(sys.intern(publisher), remains.created_at, status)
             self._late = True
-
-    async def complete(self, seconds: float) -> None:
-        """Wait until the ledger has been read.
-
-        Raises:
-            UnavailableError: that takes more than ``seconds`` (``ledger_being_read``).
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                await self._whole.wait()
-        except TimeoutError:
-            words = "the gatekeeper has just started and is still reading the ledger; ask again"
-            raise UnavailableError(words, code="ledger_being_read") from None
 
     def page(self, request: RunsRequest, visible: Callable[[str], bool]) -> RunList:
         """Return a page of the newest runs.

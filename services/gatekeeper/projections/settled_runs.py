@@ -12,21 +12,19 @@ import msgspec
 
 from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 from gatewright.run.events import ApprovalRequested, BundleSealed, RunAccepted, RunExpired, RunFinished
-from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, EntryEvent, LedgerEntry
-
-
-class _Finished(msgspec.Struct, frozen=True):
-    status: str
+from gatewright.services.gatekeeper.projections.entries import (
+    ACCEPTED,
+    AcceptedRun,
+    EntryEvent,
+    ExpiredRun,
+    FinishedRun,
+    LedgerEntry,
+    judged_tests,
+)
 
 
 class _Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
     memory: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Expired(msgspec.Struct, frozen=True):
-    accepted: AcceptedRun
-    state: str
-    created_at: str
 
 
 def _cut_to(shape: type[msgspec.Struct]) -> Callable[[msgspec.Raw], msgspec.Raw]:
@@ -42,9 +40,9 @@ _NOTHING = msgspec.Raw(b"null")
 #: Kept payload of each kept event. Of an approval request, only its existence is kept.
 _KEPT: dict[str, Callable[[msgspec.Raw], msgspec.Raw]] = {
     RunAccepted.event_type: _cut_to(AcceptedRun),
-    RunFinished.event_type: _cut_to(_Finished),
+    RunFinished.event_type: _cut_to(FinishedRun),
     BundleSealed.event_type: _cut_to(_Sealed),
-    RunExpired.event_type: _cut_to(_Expired),
+    RunExpired.event_type: _cut_to(ExpiredRun),
     ApprovalRequested.event_type: lambda _payload: _NOTHING,
 }
 
@@ -78,7 +76,7 @@ class SettlingRuns:
         if not begun.over:
             begun.number, begun.stored_at = entry.number, entry.stored_at
             begun.over = entry.has(RunFinished.event_type)
-        begun.events += (EntryEvent(e.event_type, e.ts, _kept_payload(e)) for e in entry.events if e.event_type in _KEPT)
+        begun.events += filter(None, map(_kept_event, entry.events))
         if not settled:
             return None
         del self._runs[entry.run_id]
@@ -101,8 +99,13 @@ def _is_remembered(accepted: EntryEvent) -> bool:
         return True  # unknown, so keep it
 
 
-def _kept_payload(event: EntryEvent) -> msgspec.Raw:
+def _kept_event(event: EntryEvent) -> EntryEvent | None:
+    if (judged := judged_tests(event)) is not None:
+        return EntryEvent(event.event_type, event.ts, msgspec.Raw(msgspec.json.encode({"report": judged})))
+    if event.event_type not in _KEPT:
+        return None
     try:
-        return _KEPT[event.event_type](event.payload)
+        payload = _KEPT[event.event_type](event.payload)
     except UnreadableDocumentError:
-        return _NOTHING  # a payload that no projection can read now stays unreadable
+        payload = _NOTHING  # a payload that no projection can read now stays unreadable
+    return EntryEvent(event.event_type, event.ts, payload)

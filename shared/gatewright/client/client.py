@@ -28,6 +28,8 @@ from gatewright.contracts import (
     BundlePart,
     CanonicalMemory,
     ContextRequest,
+    FlakyTests,
+    FlakyTestsRequest,
     MemoryRequest,
     MergeAction,
     MergeActionReply,
@@ -51,7 +53,7 @@ from gatewright.contracts import (
 from gatewright.contracts.merge_queue import MergeActionKind, MergeQueueView
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.people.summons import SummonsItem
-from gatewright.contracts.vocabulary import Artifact, RunId
+from gatewright.contracts.vocabulary import Artifact, Document, RunId
 from gatewright.errors import BusError, LimitError, MalformedError, UnavailableError
 from gatewright.ledger.role_bindings import role_binding_read_model, workflow_case
 from gatewright.ledger.store import Ledger
@@ -83,7 +85,7 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 10.0
 
 
-D = TypeVar("D", RunRequest, TaskContract, RunsRequest, ContextRequest, MemoryRequest, MergeQueuesRequest, MergeAction)
+D = TypeVar("D", bound=Document)
 
 
 class Client:
@@ -209,6 +211,16 @@ class Client:
         request = codec.encode(_document({"repository": repository}, MemoryRequest))
         answer = await self._ask("context", request, "memory_request.v1")
         return decode_answer(answer, CanonicalMemory)
+
+    async def flaky_tests(self, repository: str = "", *, since_seconds: int = 30 * 86_400) -> FlakyTests:
+        """Return the flaky tests in the runs that this publisher may see, by default of all repositories.
+
+        Raises MalformedError (``bad_url``), LimitError, UnavailableError.
+        """
+        wanted = {"repository": repository, "since_sec": since_seconds}
+        request = codec.encode(_document(wanted, FlakyTestsRequest))
+        answer = await self._ask("context", request, "flaky_tests_request.v1")
+        return decode_answer(answer, FlakyTests)
 
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
         """Call ``hear`` with each permission request of an agent in this publisher's interactive runs. Raises BusError."""

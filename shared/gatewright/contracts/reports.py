@@ -620,6 +620,23 @@ class Remark(Document):
     """The line of the changed file, from 1."""
 
 
+class PlayedTests(Document):
+    """Results by test of one run of a command: tests that failed, and those that passed and failed in earlier runs."""
+
+    cmd_argv: tuple[str, ...]
+    """The command as it ran, without a shell."""
+    tree: ObjectId
+    """Id of the tree that was tested."""
+    failed: Names = ()
+    """Tests that failed."""
+    passed: Names = ()
+    """Tests that passed, and failed in an earlier run of the command in the repository."""
+    passed_before: Names = ()
+    """Tests of failed that passed on this tree in an earlier run."""
+    table: str = ""
+    """URI of the artifact that has each test with its outcome; empty: only these tests were run, on the baseline."""
+
+
 #: More violations than this are counted, not listed: a hostile patch must not make the report huge.
 MOST_VIOLATIONS = 100
 
@@ -652,6 +669,8 @@ class GateReport(Document):
     """Family of the code, as in error.v1; left out if the gate passed, or in reports of older versions."""
     remarks: tuple[Remark, ...] = ()
     """Observations that block nothing, in the order in which they were made."""
+    played: tuple[PlayedTests, ...] = ()
+    """Of the tests gate: results by test, to detect flaky tests."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "duration_ms")

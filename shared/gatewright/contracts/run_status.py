@@ -30,6 +30,8 @@ from gatewright.reasons import Family
 
 ContextSelector = Literal["summary", "decisions", "review", "diff"]
 RunOutcome = Literal["RUNNING", "SUCCESS", "FAILED", "ABORTED"]
+#: Days for which results by test are kept.
+MOST_FLAKY_DAYS = 90
 #: Seconds that a question for events may be kept open at most.
 LONGEST_EVENTS_WAIT = 20
 
@@ -282,6 +284,55 @@ class MemoryRequest(Document):
 
     repository: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
     """Address or path of the repository, in any spelling."""
+
+
+class FlakyTestsRequest(Document):
+    """Asks for flaky tests in the runs that the sender may see. The answer is a ``flaky_tests.v1``, or an ``error.v1``."""
+
+    repository: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+    """Address or path of the repository, in any spelling; empty: all repositories."""
+    since_sec: Annotated[int, msgspec.Meta(ge=1, le=MOST_FLAKY_DAYS * 86_400)] = 30 * 86_400
+    """Age limit of the runs in seconds."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "repository", "since_sec")
+
+
+class FlakyTest(Document):
+    """A test that failed and passed on one tree, with its results in recorded runs of the command."""
+
+    repository: NonEmpty
+    """Identity of the repository."""
+    cmd_argv: tuple[str, ...]
+    """The command as it ran, without a shell."""
+    test: NonEmpty
+    """Id of the test. Ids of more than 300 characters are not recorded."""
+    plays: Count
+    """Number of recorded results, beginning with the first failure."""
+    failures: Count
+    """Number of failures among them."""
+    flaky_trees: Positive
+    """Number of trees on which it failed and passed."""
+    last_run: RunId
+    """The run of the last failure."""
+    last_failed_at: Timestamp
+    """When that failure was judged."""
+
+    @property
+    def percent(self) -> float:
+        """Failures per hundred results."""
+        return round(100 * self.failures / self.plays, 1) if self.plays else 0.0
+
+
+class FlakyTests(Document):
+    """Flaky tests, those with the most flaky trees first. The answer to a ``flaky_tests_request.v1``."""
+
+    tests: tuple[FlakyTest, ...]
+    """The flaky tests."""
+    reports: Count
+    """Number of test reports in the period."""
+    more: bool
+    """Whether there are more flaky tests."""
 
 
 class ContextSection(Document):

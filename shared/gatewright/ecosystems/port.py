@@ -201,6 +201,17 @@ class Framework(Protocol):
         """Return two tests in the suite's style, where ``draw`` puts them and the command looks; None if there is no place."""
 
 
+class PlainFramework:
+    """A framework that a command starts by itself, whatever the tree has."""
+
+    __slots__ = ()
+
+    async def recognises(self: Framework, argv: Sequence[str], tree: TreeFiles) -> bool:
+        """See ``Framework.recognises``."""
+        del tree
+        return self.may_start(argv)
+
+
 def write_instruments(additions: Path, instruments: Instruments) -> None:
     """Write the files of ``instruments`` into ``additions``, readable for the account that runs the command."""
     for name, content in instruments.files.items():

@@ -29,7 +29,7 @@ The pipe is append-only: a record cannot be withdrawn. A record without the toke
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -143,12 +143,24 @@ class RunnerReport:
         return self.begun > 0 and len(self.ends) == self.begun and not self.forged and not self.overflow
 
 
+Table = Mapping[str, str]
 _ENDS: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def one_line(text: str) -> str:
     """``text`` as an id that a table can hold, which has one a line, with a tab behind it."""
     return text.translate(_ENDS)
+
+
+def write_table(table: Table) -> bytes:
+    """Return ``table`` as text: one ``id TAB outcome`` a line, sorted; a test that did not run has an empty outcome."""
+    lines = sorted(f"{one_line(each)}\t{outcome}\n" for each, outcome in table.items())
+    return "".join(lines).encode("utf-8", "backslashreplace")
+
+
+def read_table(data: bytes) -> dict[str, str]:
+    """Return the table of ``write_table``. Raises UnicodeDecodeError."""
+    return {each: outcome for line in data.decode().split("\n") for each, tab, outcome in (line.rpartition("\t"),) if tab}
 
 
 _decoder = JsonReader(Record)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from gatewright.git.modes import SYMLINK
 
@@ -101,3 +102,11 @@ def _is_like(component: bytes, pattern: re.Pattern[str]) -> bool:
         return False
     name = component.decode("utf-8", "replace").translate(_HFS_IGNORED)
     return any(pattern.fullmatch(piece) for piece in name.split("\\"))
+
+
+def folders_above(path: bytes) -> Iterator[bytes]:
+    """Yield every folder that ``path`` lies in, the outermost first."""
+    at = path.find(b"/")
+    while at >= 0:
+        yield path[:at]
+        at = path.find(b"/", at + 1)

@@ -19,7 +19,7 @@ from gatewright.git.patches.version_moves import MOVES
 from gatewright.rules.approvals import TIERS, MatchedRule, contract_digest, found_words, unasked_rules
 from gatewright.rules.people.ownership import is_orderer_unknown, is_own
 from gatewright.rules.people.signers import named_signer
-from gatewright.rules.people.signing_times import check_signing_time, read_time
+from gatewright.rules.people.signing_times import check_signing_time, require_time
 from gatewright.rules.quorum import names_person
 from gatewright.rules.routing import PathPatterns
 from gatewright.run.state import Run
@@ -78,7 +78,7 @@ def check_new(judged: JudgedGrant, rule: ApprovalRule | None, now: datetime) -> 
     """
     grant = judged.grant
     check_signing_time(grant.made_at, None, now)
-    if _time(grant.not_after) <= now:
+    if require_time(grant.not_after, "grant_too_wide") <= now:
         raise DeniedError(f"{grant.grant_id} is over since {grant.not_after}", code="grant_over")
     if rule is None:
         raise DeniedError(f"there is no rule {grant.rule} for {grant.repository}", code="grant_too_wide")
@@ -96,7 +96,7 @@ def check_revocation(revocation: GrantRevocation, grant: ApprovalGrant, now: dat
 
 def in_force(judged: JudgedGrant, now: datetime) -> bool:
     """Return whether the grant's period includes ``now`` and its key is valid."""
-    if not _time(judged.grant.made_at) <= now < _time(judged.grant.not_after):
+    if not require_time(judged.grant.made_at, "grant_too_wide") <= now < require_time(judged.grant.not_after, "grant_too_wide"):
         return False
     try:
         judge_grant(judged.signed, ApproverRoster(version="1", people=(judged.person,)), now)
@@ -160,7 +160,11 @@ def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
     words = ""
     if bounds is None or rule.reason not in GRANTABLE or rule.phrase or rule.risk == "high" or rule.reason != grant.reason:
         words = f"the rule {rule.name} lets nothing be approved in advance for {grant.reason}"
-    elif not timedelta() < _time(grant.not_after) - _time(grant.made_at) <= timedelta(seconds=bounds.within_seconds):
+    elif (
+        not timedelta()
+        < require_time(grant.not_after, "grant_too_wide") - require_time(grant.made_at, "grant_too_wide")
+        <= timedelta(seconds=bounds.within_seconds)
+    ):
         words = f"the rule {rule.name} lets a grant last {bounds.within_seconds} seconds"
     elif grant.max_uses > bounds.uses:
         words = f"the rule {rule.name} lets a grant be used {bounds.uses} times"
@@ -237,11 +241,3 @@ def _riskier(run: Run, rule: ApprovalRule, grant: ApprovalGrant) -> str:
         if TIERS.index(signal.tier) > most and not named:
             return f"the change is of {signal.tier} risk: {signal.detail}"
     return ""
-
-
-def _time(text: str) -> datetime:
-    """Parse a time. Raises DeniedError (``grant_too_wide``) for one without a zone."""
-    found = read_time(text)
-    if found is None:
-        raise DeniedError(f"{text[:40]!a} is no time with a zone", code="grant_too_wide")
-    return found

@@ -6,7 +6,7 @@ The decider settles a review by these rules, the gatekeeper accepts votes by the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 
 from gatewright.contracts import ApprovalDecision, ApprovalRequest
 from gatewright.contracts.people.approvals import RosterPerson
@@ -14,7 +14,7 @@ from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
-from gatewright.rules.people.signing_times import read_time
+from gatewright.rules.people.signing_times import require_time
 from gatewright.rules.quorum import MODEL_VOTER, ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
 from gatewright.rules.rounds import sends_back
 from gatewright.run.state import AskedApproval, CastVote, Run
@@ -53,7 +53,7 @@ def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, p
         return
     if vote.colour == "yellow" and not vote.mitigations:  # 2
         raise DeniedError("a yellow vote names what is done about it, by whom, and until when", code="vote_without_mitigation")
-    voted_at = _time(decision.decided_at)
+    voted_at = require_time(decision.decided_at, "vote_not_later")
     for each in vote.mitigations:
         if _day(each.due) < voted_at.astimezone(UTC).date():
             raise DeniedError(f"{each.due} is no day to come", code="vote_without_mitigation")
@@ -62,7 +62,7 @@ def check_vote(run: Run, request: ApprovalRequest, decision: ApprovalDecision, p
         raise DeniedError(f"{MOST_VOTES} votes are kept, not more", code="too_many_comments")
     for before in _chain(run, request.request_id):  # 3
         for earlier in before.votes:
-            if same_person(earlier.person.name, person.name) and voted_at <= _time(earlier.decided_at):
+            if same_person(earlier.person.name, person.name) and voted_at <= require_time(earlier.decided_at, "vote_not_later"):
                 words = f"{person.name} voted {earlier.vote.colour} at {earlier.decided_at}: a new vote must be later"
                 raise DeniedError(words, code="vote_not_later")
 
@@ -191,13 +191,6 @@ def _chain(run: Run, request_id: str) -> tuple[AskedApproval, ...]:
         asked.request.candidate_tree,
     )
     return (before, asked) if before is not None and same else (asked,)
-
-
-def _time(text: str) -> datetime:
-    found = read_time(text)
-    if found is None:
-        raise DeniedError(f"{text[:40]!a} is no time with a zone", code="vote_not_later")
-    return found
 
 
 def _day(text: str) -> date:

@@ -8,13 +8,13 @@ is pulled, and deliveries in progress are finished or returned. The differences 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gatewright.bus.port import Delivery
 from gatewright.errors import BusError
+from gatewright.tasks.priority_queue import give_back
 from gatewright.telemetry.logs import Logger
 
 #: Maximum seconds of one wait for a message; shutdown ends it at once.
@@ -140,7 +140,7 @@ class ConsumerLoop:
             failures = 0
             if delivery is None or stop.is_set():
                 free.release()
-                await _give_back(delivery)
+                await give_back(delivery)
                 continue
             held = group.create_task(_attend(source, delivery, free))
             self._in_hand.add(held)
@@ -161,13 +161,7 @@ async def _attend(source: DeliverySource, delivery: Delivery, free: asyncio.Sema
     try:
         await source.attend(delivery)
     except asyncio.CancelledError:
-        await _give_back(delivery)  # it is not to wait for ack_wait; where it was settled before, this does nothing
+        await give_back(delivery)  # it is not to wait for ack_wait; where it was settled before, this does nothing
         raise
     finally:
         free.release()
-
-
-async def _give_back(delivery: Delivery | None) -> None:
-    if delivery is not None:
-        with contextlib.suppress(BusError):  # it comes again after ack_wait
-            await delivery.nak()

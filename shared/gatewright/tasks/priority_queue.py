@@ -65,7 +65,7 @@ class ClassQueue:
         """Stop, and give back what came and was not taken. Safe to call twice."""
         with contextlib.suppress(BusError):
             if self._asking is not None:
-                await _give_back(await self._asking)
+                await give_back(await self._asking)
         self._asking = None
         await asyncio.gather(*(subscription.close() for subscription in self._subscriptions))
 
@@ -89,14 +89,14 @@ class ClassQueue:
             arrived = await _settle_waiting(waiting)
         except asyncio.CancelledError:
             for _, delivery in await _settle_waiting(waiting):
-                await _give_back(delivery)
+                await give_back(delivery)
             raise
         if not arrived:
             return None
         self._standing = False
         arrived.sort(key=lambda each: (-each[1].attempts, each[0]))  # 3
         for _, surplus in arrived[1:]:
-            await _give_back(surplus)
+            await give_back(surplus)
         return arrived[0][1]
 
 
@@ -114,7 +114,8 @@ async def _settle_waiting(waiting: Sequence[asyncio.Task[Delivery | None]]) -> l
     return arrived
 
 
-async def _give_back(delivery: Delivery | None) -> None:
+async def give_back(delivery: Delivery | None) -> None:
+    """Return a message at once; without an answer it comes again later."""
     if delivery is not None:
         with contextlib.suppress(BusError):  # it comes again after ack_wait
             await delivery.nak()

@@ -6,12 +6,13 @@ Its cost is that of the difference. Nothing is written into the baseline.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gatewright.git.changes import TreeChange
 from gatewright.git.linked.lfs import StoredObject
 from gatewright.git.modes import SUBMODULE
+from gatewright.git.paths import folders_above
 from gatewright.sandbox.account import SandboxAccount
 from gatewright.workspace.layers import entered, is_whiteout
 from gatewright.workspace.tree_writer import TreeWriter
@@ -31,24 +32,17 @@ def write_layer(
     written = [change for change in changes if change.status != "D"]
     files = {change.path for change in written if change.new_mode != SUBMODULE}
     # A file that took the place of a folder hides all that was in it.
-    gone = [change.path for change in changes if change.status == "D" and not files.intersection(_above(change.path))]
+    gone = [change.path for change in changes if change.status == "D" and not files.intersection(folders_above(change.path))]
     with TreeWriter(layer, account) as writer:
         for change in written:
             writer.write(change.path, change.new_mode, contents.get(change.new_id, b""))
         for path in gone:
             writer.whiteout(path)
-        for folder in sorted({above for path in gone for above in _above(path)}, key=lambda path: -path.count(b"/")):
+        for folder in sorted({above for path in gone for above in folders_above(path)}, key=lambda path: -path.count(b"/")):
             if _is_emptied(layer, baseline, folder):
                 writer.forget()
                 _remove_whiteouts(layer, folder)
                 writer.whiteout(folder)
-
-
-def _above(path: bytes) -> Iterable[bytes]:
-    at = path.find(b"/")
-    while at >= 0:
-        yield path[:at]
-        at = path.find(b"/", at + 1)
 
 
 def _parts(path: bytes) -> tuple[str, ...]:

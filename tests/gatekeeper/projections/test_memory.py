@@ -33,7 +33,7 @@ from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.policies.publishers import Publishers
-from gatewright.services.gatekeeper.projections import memory_index
+from gatewright.services.gatekeeper.projections import entries
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.entries import read_entry
 from gatewright.services.gatekeeper.projections.memory_index import MemoryIndex
@@ -264,7 +264,7 @@ async def test_a_malformed_ledger_entry_adds_no_memory() -> None:
 
 
 async def test_a_gatekeeper_that_is_still_reading_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_index, "START", 0)
+    monkeypatch.setattr(entries, "READING", 0)
     with pytest.raises(Exception, match="ask again") as refused:
         await MemoryIndex().entries(KEY, "default")
     assert getattr(refused.value, "reason", "") == "ledger_being_read"

@@ -22,6 +22,7 @@ from gatewright.bus.topology import is_of_ledger
 from gatewright.contracts import RunManifest, codec
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.evidence import layout
+from gatewright.evidence.store.archive import is_plain_path
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: The document; a backup that was not finished has none.
@@ -34,7 +35,6 @@ BUNDLES: Final = "bundles"
 KEPT: Final = ("keys", "bus", "policies")
 _MAX_CONTENTS_BYTES = 256 << 20
 _BLOCK = 1 << 20
-_LONGEST_PATH, _LONGEST_NAME = 1024, 255
 
 
 class KeptFile(msgspec.Struct, frozen=True):
@@ -196,21 +196,15 @@ def _check_names(contents: BackupContents) -> None:
     if len(set(names)) != len(names):
         raise altered("it lists a file twice")
     for stream in contents.streams:
-        if stream.config.get("name") != stream.stream or not _is_plain(stream.stream) or "/" in stream.stream:
+        if stream.config.get("name") != stream.stream or not is_plain_path(stream.stream) or "/" in stream.stream:
             raise altered(f"{stream.stream!r} is no stream")
     for file in contents.files:
-        if not _is_plain(file.path) or not _is_kept(file.path) or file.mode & ~0o777:
+        if not is_plain_path(file.path) or not _is_kept(file.path) or file.mode & ~0o777:
             raise altered(f"{file.path!r} is no file of a home folder that a backup holds")
     for bundle in contents.bundles:
-        if not _is_plain(bundle.run_id) or "/" in bundle.run_id:
+        if not is_plain_path(bundle.run_id) or "/" in bundle.run_id:
             raise altered(f"{bundle.run_id!r} is no run")
 
 
 def _is_kept(path: str) -> bool:
     return path == BOOK or path.split("/", maxsplit=1)[0] in KEPT
-
-
-def _is_plain(path: str) -> bool:
-    parts = path.split("/")
-    readable = path.isprintable() and "\\" not in path and len(path.encode("utf-8", "surrogatepass")) <= _LONGEST_PATH
-    return readable and all(part not in {"", ".", ".."} and len(part.encode()) <= _LONGEST_NAME for part in parts)

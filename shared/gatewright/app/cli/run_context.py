@@ -1,4 +1,4 @@
-"""``context``: a summary of a run, or of earlier runs on a repository, for models and reviewers."""
+"""``context`` and ``tests``: a summary of a run, or of earlier runs on a repository."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
-    from gatewright.contracts import CanonicalMemory, RunContext
+    from gatewright.contracts import CanonicalMemory, FlakyTests, RunContext
+
+#: Columns of a table whose last one is never cut.
+_WIDEST = 10_000
+tests = typer.Typer(help="Show results of tests over several runs.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
     app.command()(context)
+    tests.command()(flaky)
+    app.add_typer(tests, name="tests")
 
 
 @reported
@@ -88,9 +94,68 @@ async def ask_memory(repository: str) -> CanonicalMemory:
     from gatewright.app.cli.session import attach_client
 
     place = find_place()
-    folder = place.here / repository
     async with attach_client(place.bus, place.home) as client:
-        return await client.memory(str(folder.resolve()) if folder.is_dir() else repository)
+        return await client.memory(_address_of(repository))
+
+
+def _address_of(repository: str) -> str:
+    """Return the absolute path of a folder; any other address is unchanged."""
+    from pathlib import Path
+
+    return str(Path(repository).resolve()) if Path(repository).is_dir() else repository
+
+
+@reported
+def flaky(
+    repository: Annotated[
+        str, typer.Option("--repo", metavar="PATH|URL", help="Only tests of this repository", show_default="all")
+    ] = "",
+    since: Annotated[str, typer.Option(metavar="TIME", help="Age limit of runs, such as 12h or 90d")] = "30d",
+    json_output: JsonOutput = False,
+) -> None:
+    """List tests that failed and passed on one tree, with their rates."""
+    import asyncio
+
+    import msgspec
+
+    from gatewright.app.cli.queues import parse_duration
+    from gatewright.contracts.run_status import MOST_FLAKY_DAYS
+    from gatewright.errors import MalformedError
+
+    seconds = int(parse_duration(since))
+    if not 1 <= seconds <= MOST_FLAKY_DAYS * 86_400:
+        raise MalformedError(f"--since is between 1s and {MOST_FLAKY_DAYS}d", code="invalid_input")
+    found = asyncio.run(_ask_flaky_tests(_address_of(repository) if repository else "", seconds))
+    if json_output:
+        entries = [{**msgspec.to_builtins(each), "percent": each.percent} for each in found.tests]
+        emit({"tests": entries, "reports": found.reports, "more": found.more})
+        return
+    for line in flaky_lines(found):
+        write_line(line)
+
+
+async def _ask_flaky_tests(repository: str, seconds: int) -> FlakyTests:
+    from gatewright.app.cli.bundle_sources import open_source
+
+    async with open_source() as source:
+        return await source.flaky_tests(repository, seconds)
+
+
+def flaky_lines(found: FlakyTests) -> list[str]:
+    """Format the table of flaky tests."""
+    import shlex
+
+    from gatewright.app.cli.runs.listing import table_lines
+
+    if not found.tests:
+        return [f"no flaky tests: no test failed and passed on one tree in {found.reports} test reports"]
+    rows = [("RATE", "FAILED", "FLAKY TREES", "LAST FAILURE")]
+    rows += [
+        (f"{each.percent} %", f"{each.failures} of {each.plays}", str(each.flaky_trees), each.last_run) for each in found.tests
+    ]
+    tests = [printable(f"{each.test} ({shlex.join(each.cmd_argv)}) {each.repository}") for each in found.tests]
+    more = ["and more: name a repository or a shorter time"] if found.more else []
+    return [*table_lines(rows, ["TEST (COMMAND) REPOSITORY", *tests], _WIDEST), *more]
 
 
 def memory_lines(memory: CanonicalMemory) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,6 +76,7 @@ def make_templates() -> Environment:
     environment.filters["order"] = lambda row: f"{row.created_at} {row.run_id}"
     environment.globals["stage_names"] = STAGE_NAMES
     environment.filters["hold_words"] = hold_words
+    environment.filters["command"] = shlex.join
     environment.filters["ending_words"] = ending_words
     environment.filters["position_words"] = position_words
     environment.tests["momentary"] = lambda kind: kind in MOMENTARY

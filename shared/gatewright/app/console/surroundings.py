@@ -15,6 +15,7 @@ from gatewright.agents.probed import probed_agents
 from gatewright.app.cluster.asking import ClusterLook
 from gatewright.app.cluster.judging import judge
 from gatewright.app.console.pages import MOST_ENDED_SHOWN, ConsolePages
+from gatewright.contracts import FlakyTests
 from gatewright.contracts.merge_queue import MergeQueueView
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.view.repositories import repository_account, repository_accounts
@@ -56,7 +57,15 @@ class SurroundingPages:
         if account is None:
             error = MalformedError("there is no run of that repository", code="run_unknown")
             return self.pages.refused(request, error)
-        return self.pages.page(request, "repository.html", board, account=account, most=MOST_ENDED_SHOWN)
+        flaky: FlakyTests | None = None
+        refused = ""
+        try:
+            flaky = await self.pages.link.flaky_tests(account.url)
+        except GatewrightError as error:
+            refused = f"{error.message} [{error.reason}]"
+        return self.pages.page(
+            request, "repository.html", board, account=account, most=MOST_ENDED_SHOWN, flaky=flaky, refused=refused
+        )
 
     async def merge_queues(self, request: Request) -> Response:
         """Show the merge queues: the line of positions of each branch, waiting runs and holds."""

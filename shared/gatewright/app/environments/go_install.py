@@ -19,7 +19,7 @@ from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
-from gatewright.app.environments.tool import SECONDS, run_tool
+from gatewright.app.environments.tool import SECONDS, run_tool, write_files
 from gatewright.ecosystems.port import TreeFiles
 
 _NAMES = frozenset({"go.mod", "go.sum", "go.work", "go.work.sum"})
@@ -66,7 +66,7 @@ def _is_hidden(path: str) -> bool:
 async def _make(prefix: Path, *, go: str, files: Mapping[str, bytes], tops: Sequence[str], installer: Installer) -> Made:
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         project = Path(name) / "project"
-        await asyncio.to_thread(_write, project, files)  # 1
+        await asyncio.to_thread(write_files, project, files)  # 1
         own = {
             "GOMODCACHE": str(prefix / _MODULES),
             "GOFLAGS": "-modcacherw",
@@ -96,10 +96,3 @@ async def _proxies(run: partial[Coroutine[Any, Any, bytes]], go: str, project: P
         return given
     kept = [each for each in given.replace("|", ",").split(",") if each and each != "direct"]
     return ",".join(kept) or "off"
-
-
-def _write(top: Path, files: Mapping[str, bytes]) -> None:
-    for path, content in files.items():
-        place = top / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)

@@ -35,7 +35,7 @@ from gatewright.app.environments.node_recipe import (
     with_lock,
 )
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
-from gatewright.app.environments.tool import SECONDS, run_tool
+from gatewright.app.environments.tool import SECONDS, run_tool, write_files
 from gatewright.ecosystems.node.commands import runner_folder
 from gatewright.ecosystems.node.members import PACKAGES
 from gatewright.ecosystems.port import TreeFiles
@@ -103,7 +103,7 @@ def _program(lock: str) -> str:
 
 async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: Installer) -> Made:
     top = prefix / _FILES / recipe.folder
-    await asyncio.to_thread(_write, top, recipe.files)
+    await asyncio.to_thread(write_files, top, recipe.files)
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         run = partial(run_tool, folder=Path(name), environment=_variables(installer), seconds=SECONDS, reason_first=True)
         version = (await run((program, "--version"))).decode("utf-8", "replace").split()
@@ -140,13 +140,6 @@ async def _install_unlocked(run: partial[Coroutine[Any, Any, bytes]], program: s
         locked = with_lock(recipe, WRITTEN_LOCK, await asyncio.to_thread(place.read_bytes))
         if locked.hosts:
             _refuse_unknown(locked, await _configured_hosts(run, program))
-
-
-def _write(top: Path, files: Mapping[str, bytes]) -> None:
-    for path, content in files.items():
-        place = top / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
 
 
 def _variables(installer: Installer) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import PACKAGES, EnvironmentPlan, Installer, Made
-from gatewright.app.environments.tool import SECONDS, run_tool
+from gatewright.app.environments.tool import SECONDS, run_tool, write_files
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 
@@ -74,7 +74,7 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
 async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: Sequence[str], installer: Installer) -> Made:
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         project = Path(name) / "project"
-        await asyncio.to_thread(_write, project, {**dict.fromkeys(stubs, b""), **files})  # 2
+        await asyncio.to_thread(write_files, project, {**dict.fromkeys(stubs, b""), **files})  # 2
         environment = {**installer.variables, "CARGO_TERM_COLOR": "never", "CARGO_NET_GIT_FETCH_WITH_CLI": "false"}
         run = partial(run_tool, folder=project, environment=environment, seconds=SECONDS)
         version = (await run((cargo, "--version"))).decode("utf-8", "replace").split()
@@ -104,13 +104,6 @@ def _configure(prefix: Path) -> None:
         f"directory = {json.dumps(str(prefix / _VENDORED))}",
     )
     (prefix / _HOME / "config.toml").write_text("".join(f"{line}\n" for line in (*lines, "[net]", "offline = true")), "utf-8")
-
-
-def _write(top: Path, files: Mapping[str, bytes]) -> None:
-    for path, content in files.items():
-        place = top / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
 
 
 async def _is_vendored(tree: TreeFiles) -> bool:

@@ -80,3 +80,11 @@ def _first_lines(log: Path) -> str:
 def _quote_lines(lines: Sequence[str]) -> str:
     shown = ("".join(each if each.isprintable() else "?" for each in line)[:_QUOTED] for line in lines)
     return "".join(f"\n  | {line}" for line in shown)
+
+
+def write_files(top: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below ``top``, with their folders."""
+    for path, content in files.items():
+        place = top / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
 from gatewright.app.feed.claims import ReportedClaims, claims_of
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
+from gatewright.contracts import FlakyTests
 from gatewright.contracts.merge_queue import MergeQueueView
 from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 
@@ -21,6 +23,7 @@ _AWAY = 5.0
 _AGAIN = 0.2
 #: Maximum open runs in a request to the gatekeeper.
 _MOST_ASKED = 200
+_T = TypeVar("_T")
 
 
 class LedgerLink:
@@ -64,14 +67,21 @@ class LedgerLink:
 
         Raises DeniedError (``identity_invalid``) for an identity that reads the ledger alone, GatewrightError as the client.
         """
+        return await self._ask(lambda client: client.merge_queues(), "merge queues")
+
+    async def flaky_tests(self, repository: str) -> FlakyTests:
+        """Return the flaky tests of a repository. Raises as ``merge_queues`` does."""
+        return await self._ask(lambda client: client.flaky_tests(repository), "flaky tests")
+
+    async def _ask(self, question: Callable[[Client], Awaitable[_T]], what: str) -> _T:
         client = self.client
         if may_ask(client):
-            return await client.merge_queues()
+            return await question(client)
         if self._ask_as is None:
-            words = "this identity reads the ledger alone; an operator's or publisher's seed shows merge queues"
+            words = f"this identity reads the ledger alone; an operator's or publisher's seed shows {what}"
             raise DeniedError(f"{words} (GATEWRIGHT_NATS_SEED)", code="identity_invalid")
         async with self._ask_as() as publisher:
-            return await publisher.merge_queues()
+            return await question(publisher)
 
     async def run(self) -> None:
         """Keep connected until cancelled."""

@@ -9,7 +9,7 @@ from random import Random
 
 from gatewright.ecosystems.c.declarations import ProgramSource, SuiteProgram, draw_model, linked_files, models, write_source
 from gatewright.ecosystems.planting import words
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PlainFramework, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -37,7 +37,7 @@ _MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True)
-class CTest:
+class CTest(PlainFramework):
     """See ``Framework``."""
 
     name: str = "ctest"
@@ -49,11 +49,6 @@ class CTest:
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""
         return bool(argv) and argv[0] == "ctest"
-
-    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``."""
-        del tree
-        return self.may_start(argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""

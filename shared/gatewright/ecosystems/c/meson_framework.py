@@ -9,7 +9,7 @@ from random import Random
 
 from gatewright.ecosystems.c.declarations import SuiteProgram, draw_model, linked_files, models, write_source
 from gatewright.ecosystems.planting import words
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PlainFramework, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -23,7 +23,7 @@ _MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True)
-class MesonTest:
+class MesonTest(PlainFramework):
     """See ``Framework``."""
 
     name: str = "meson test"
@@ -35,11 +35,6 @@ class MesonTest:
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""
         return list(argv[:2]) == ["meson", "test"]
-
-    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``."""
-        del tree
-        return self.may_start(argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``."""

@@ -9,7 +9,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import Instruments, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PlainFramework, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import program_in_place
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
@@ -33,7 +33,7 @@ _NAMES = TextPattern(r"['\"][A-Za-z0-9_.:-]+['\"]")
 
 
 @dataclass(frozen=True, slots=True)
-class _BuildTool:
+class _BuildTool(PlainFramework):
     """What both tools have in common; ``goals`` are words that run tests."""
 
     name: str
@@ -47,11 +47,6 @@ class _BuildTool:
     def may_start(self, argv: Sequence[str]) -> bool:
         """Return whether the program is named plainly; with another path our program would not be found."""
         return bool(argv) and argv[0] == self.program and not self.goals.isdisjoint(argv)
-
-    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``."""
-        del tree
-        return self.may_start(argv)
 
 
 class Maven(_BuildTool):

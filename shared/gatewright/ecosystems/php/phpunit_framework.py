@@ -10,7 +10,7 @@ from importlib import resources
 from random import Random
 
 from gatewright.ecosystems.planting import sum_of, words
-from gatewright.ecosystems.port import Instruments, Purpose, ReporterOrder, Sentinel, TreeFiles
+from gatewright.ecosystems.port import Instruments, PlainFramework, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
 
@@ -27,7 +27,7 @@ _MOST_READ = 40
 
 
 @dataclass(frozen=True, slots=True)
-class PhpUnit:
+class PhpUnit(PlainFramework):
     """See ``Framework``."""
 
     name: str = "phpunit"
@@ -39,11 +39,6 @@ class PhpUnit:
     def may_start(self, argv: Sequence[str]) -> bool:
         """See ``Framework.may_start``."""
         return bool(argv) and posixpath.basename(argv[0]) == "phpunit"
-
-    async def recognises(self, argv: Sequence[str], tree: TreeFiles) -> bool:
-        """See ``Framework.recognises``."""
-        del tree
-        return self.may_start(argv)
 
     async def instruments(self, argv: Sequence[str], tree: TreeFiles, order: ReporterOrder) -> Instruments:
         """See ``Framework.instruments``. The baseline runs completely: PHPUnit's list does not show tests that skip

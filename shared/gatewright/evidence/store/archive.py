@@ -89,7 +89,7 @@ def _unpack(packed: zipfile.ZipFile, folder: Path, size: int) -> None:
         raise _altered_error("its entries claim more bytes than it has")
     folder.mkdir(parents=True)
     for entry in entries:
-        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 or not _is_plain(entry.filename):
+        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 or not is_plain_path(entry.filename):
             raise _altered_error("it holds what no bundle holds: another name, compression or encryption")
         place = folder / entry.filename
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,8 @@ def _check_end(file: BinaryIO, size: int) -> None:
         raise _altered_error("it is cut off, or no archive of a bundle")
 
 
-def _is_plain(name: str) -> bool:
+def is_plain_path(name: str) -> bool:
+    """Return whether a relative path has only short printable names, without ``.`` and ``..``."""
     parts = name.split("/")
     readable = name.isprintable() and "\\" not in name and len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_PATH
     return readable and all(part not in {"", ".", ".."} and len(part.encode()) <= _LONGEST_NAME for part in parts)

@@ -17,7 +17,7 @@ from gatewright.git.linked.lfs import MISSING, StoredObject, excluded_paths, fin
 from gatewright.git.linked.submodules import open_submodules
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
-from gatewright.git.paths import display
+from gatewright.git.paths import display, folders_above
 from gatewright.git.process import in_thread
 
 TOO_LARGE: Final = "linked_contents_too_large"
@@ -162,7 +162,7 @@ def linked_changes(
     """Return ``changes``, of a tree with the linked files ``old`` to one with ``new``, with the changes of those."""
     before, after = {each.path: each for each in old}, {each.path: each for each in new}
     written = {change.path for change in changes if change.status != "D"}
-    refilled = frozenset(above for path in (*written, *after) for above in _above(path))
+    refilled = frozenset(above for path in (*written, *after) for above in folders_above(path))
     gone = {change.path for change in changes if SUBMODULE == change.old_mode != change.new_mode} - refilled
     known = {change.path: change for change in changes if change.old_mode != SUBMODULE or change.path not in refilled}
     known |= {change.path: change for change in changes if change.new_mode == SUBMODULE}
@@ -175,13 +175,6 @@ def linked_changes(
             continue
         if file.own:
             known[path] = TreeChange(path, file.mode, file.mode, "", file.object_id, "M")
-        elif gone.isdisjoint(_above(path)):
+        elif gone.isdisjoint(folders_above(path)):
             known[path] = TreeChange(path, file.mode, ABSENT, "", "", "D")
     return tuple(sorted(known.values(), key=lambda change: change.path))
-
-
-def _above(path: bytes) -> Iterable[bytes]:
-    at = path.find(b"/")
-    while at >= 0:
-        yield path[:at]
-        at = path.find(b"/", at + 1)

@@ -24,9 +24,7 @@ def check_signing_time(text: str, since: str | None, now: datetime) -> datetime:
     Raises:
         DeniedError: it is outside, or has no zone (``signing_time_wrong``).
     """
-    signed_at = read_time(text)
-    if signed_at is None:
-        raise DeniedError(f"{text[:40]!a} is no time with a zone", code=WRONG)
+    signed_at = require_time(text, WRONG)
     if signed_at > now + CLOCK_TOLERANCE:
         raise DeniedError(f"{text} has not come yet: the clock of who signed is ahead", code=WRONG)
     if since is not None and signed_at < datetime.fromisoformat(since) - CLOCK_TOLERANCE:
@@ -43,6 +41,14 @@ def check_fresh(text: str, now: datetime) -> None:
     if check_signing_time(text, None, now) < now - CLOCK_TOLERANCE:
         words = f"it was signed {text}, and its signature applies for {CLOCK_TOLERANCE.seconds // 60} minutes"
         raise DeniedError(words, code=WRONG)
+
+
+def require_time(text: str, code: str) -> datetime:
+    """Parse a time. Raises DeniedError with ``code`` for one without a zone."""
+    found = read_time(text)
+    if found is None:
+        raise DeniedError(f"{text[:40]!a} is no time with a zone", code=code)
+    return found
 
 
 def read_time(text: str) -> datetime | None:

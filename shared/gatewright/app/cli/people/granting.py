@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gatewright.app.cli.options import JsonOutput, grouped
 from gatewright.app.cli.output import emit, note, reported, write_line
-from gatewright.app.cli.people.inbox import MOST, open_inbox
+from gatewright.app.cli.people.inbox import MOST, document_of, open_inbox
 from gatewright.app.cli.people.signing import As, Comment, Key, sign_document, signing_identity
 from gatewright.view.safe_text import printable
 
@@ -78,7 +78,7 @@ def grants(json_output: JsonOutput = False) -> None:
 
     found = asyncio.run(all_grants())
     if json_output:
-        emit({"grants": [_plain(each) for each in found]})
+        emit({"grants": [document_of(each) for each in found]})
         return
     for line in grants_table(found):
         write_line(line)
@@ -113,20 +113,13 @@ def _signer(person: str, key: Path | None) -> tuple[str, Path]:
 
 def _show(found: GrantStanding, *, json_output: bool) -> None:
     if json_output:
-        emit(_plain(found))
+        emit(document_of(found))
         return
     grant = found.grant
     write_line(printable(f"{grant.grant_id} of {grant.person} is {found.status}: {grant.rule} in {grant.repository}"))
     moves = f", versions by {grant.versions} at most" if grant.versions is not None else ""
     write_line(printable(f"  {', '.join(grant.paths)}{moves}; until {grant.not_after}, for {grant.max_uses} runs"))
     note("`gatewright approvals grants` lists all, `gatewright approvals revoke GRANT` ends one")
-
-
-def _plain(found: GrantStanding) -> dict[str, Any]:
-    import msgspec
-
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
 
 
 def end_of(until: str, now: datetime) -> datetime:

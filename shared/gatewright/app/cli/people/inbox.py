@@ -21,7 +21,7 @@ from gatewright.view.safe_text import printable
 if TYPE_CHECKING:
     from gatewright.app.cli.context import CommandContext
     from gatewright.client.approvals import ApprovalInbox
-    from gatewright.contracts.people.approvals import ApprovalStanding
+    from gatewright.contracts.people.approvals import ApprovalStanding, GrantStanding
 
 #: Maximum characters of a line of the list.
 _MOST_LINE = 200
@@ -171,8 +171,8 @@ async def waiting(inbox: ApprovalInbox) -> tuple[ApprovalStanding, ...]:
     return (await inbox.listed(ApprovalsRequest(pending_only=True, limit=MOST))).approvals
 
 
-def document_of(standing: ApprovalStanding) -> dict[str, Any]:
-    """Build one entry of ``approvals list --json``."""
+def document_of(standing: ApprovalStanding | GrantStanding) -> dict[str, Any]:
+    """Build one entry of ``approvals list`` or ``approvals grants`` with ``--json``."""
     import msgspec
 
     plain: dict[str, Any] = msgspec.to_builtins(standing)

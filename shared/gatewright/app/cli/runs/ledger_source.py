@@ -12,7 +12,7 @@ from gatewright.app.feed.claims import ReportedClaims, claims_of
 from gatewright.app.feed.link import may_ask
 from gatewright.client.client import Client
 from gatewright.client.refusals import UNANSWERED
-from gatewright.contracts.run_status import MovedTarget
+from gatewright.contracts.run_status import FlakyTests, MovedTarget
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.view.run_view import RunView, view_of
 from gatewright.view.stages import view_with_stages
@@ -98,6 +98,9 @@ class LedgerSource:
 
     async def system_waits(self) -> tuple[Wait, ...]:
         return await self._waits.system_waits()
+
+    async def flaky_tests(self, repository: str, seconds: int) -> FlakyTests:
+        return await self._client.flaky_tests(repository, since_seconds=seconds)
 
     async def claims(self, run_id: str) -> ReportedClaims:
         if not may_ask(self._client):

@@ -11,14 +11,15 @@ import heapq
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from gatewright.app.feed.claims import ReportedClaims
-from gatewright.contracts import OrchestratorEvent, codec
+from gatewright.clock import timestamp
+from gatewright.contracts import FlakyTests, OrchestratorEvent, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
 from gatewright.evidence.store.address import is_address, parse_run
 from gatewright.foreign_documents import read_json
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 #: Maximum runs to list when a beginning of an id is ambiguous.
 _SHOWN = 5
 _LONGEST_LINE = 16 << 20
+#: Maximum bundles in which flaky tests are searched.
+_MOST_PLAYED = 500
 #: A full run id, as the gatekeeper makes it.
 WHOLE_ID = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
@@ -76,6 +79,9 @@ class RunSource(Protocol):
 
     async def system_waits(self) -> tuple[Wait, ...]:
         """Return the current waits of every open run, as far as visible."""
+
+    async def flaky_tests(self, repository: str, seconds: int) -> FlakyTests:
+        """Return flaky tests in runs of the last ``seconds``; an empty ``repository`` means all. Raises GatewrightError."""
 
     async def claims(self, run_id: str) -> ReportedClaims:
         """Return the gatekeeper's claims of a run's tasks; none if this identity may not ask it."""
@@ -152,6 +158,16 @@ class BundleSource:
 
     async def claims(self, run_id: str) -> ReportedClaims:  # noqa: ARG002 - no process has a task
         return ReportedClaims()
+
+    async def flaky_tests(self, repository: str, seconds: int) -> FlakyTests:
+        from gatewright.git.host.identity import repository_identity
+        from gatewright.rules.reports.flakes import flaky_tests, recorded_tests
+
+        key, since = repository and repository_identity(repository), timestamp(datetime.now(UTC) - timedelta(seconds=seconds))
+        views = (await self.page(_MOST_PLAYED, None)).views
+        records = [each for view in views for each in recorded_tests(view.run, view.gates) if each.at >= since]
+        records = [each for each in records if key in ("", each.repository)]
+        return FlakyTests(tests=tuple(flaky_tests(records)), reports=len(records), more=False)
 
 
 def read_events(path: Path) -> list[OrchestratorEvent]:

@@ -10,9 +10,12 @@ from typing import NamedTuple
 from gatewright.contracts import GateReport, OrchestratorEvent
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
+from gatewright.rules.people.signing_times import read_time
 from gatewright.run import events as e
 from gatewright.run.evolve import evolve
 from gatewright.run.state import Run
+
+moment_of = read_time
 
 
 class Contradiction(NamedTuple):
@@ -94,15 +97,6 @@ def replay_history(history: RunHistory, names: bytes, names_of: Mapping[str, byt
         gates += isinstance(payload, e.GateJudged)
         moments.append(Moment(record, payload, before.seen_from(number), run, gates, before, number))
     return ReplayedRun(history, tuple(moments), names, names_of)
-
-
-def moment_of(text: str) -> datetime | None:
-    """Parse a time of RFC 3339; None for anything else."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
 
 
 def just_before(text: str) -> datetime | None:
