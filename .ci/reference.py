@@ -31,6 +31,7 @@ from gatewright.bus.permissions import Access, access_of, service_subjects
 from gatewright.bus.subjects import matches
 from gatewright.contracts import OrchestratorEvent, codec
 from gatewright.contracts.reports import GateName
+from gatewright.ecosystems.registry import DIRECT
 from gatewright.evidence import layout
 from gatewright.order_form.rows import Kind, Panel, Row
 from gatewright.order_form.run_options import order_rows
@@ -455,6 +456,20 @@ def _metavar(row: Row) -> str:
     return " " + ("|".join(row.bounds.choices) if row.kind is Kind.CHOICE else row.metavar or "N")
 
 
+# Proofs
+
+
+def proofs() -> str:
+    """What each framework adds to the proofs that all of them have; frameworks with equal cells share a row."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for each in DIRECT:
+        unused = "file" if each.reports_files else "package" if each.package_files else "not measured"
+        cells = (unused, "yes" if each.replays is not None else "no", code(sorted(each.languages)) or "all")
+        rows.setdefault(cells, []).append(each.name)
+    columns = ("framework", "changed source without a test: found by", "repeated calls", "languages of mutants")
+    return table(columns, ((code(names), *cells) for cells, names in rows.items()))
+
+
 PROVIDERS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "options": options,
@@ -467,6 +482,7 @@ PROVIDERS: dict[str, Callable[[], str]] = {
     "bus-subjects": bus_subjects,
     "bus-permissions": bus_permissions,
     "documents": documents,
+    "proofs": proofs,
     "policy-readers": policy_readers,
     "forge-fields": fields_of("forges.v1", "forges"),
     "judge-fields": fields_of("forges.v1", "forges", "judge"),

@@ -138,7 +138,7 @@ def measure(question: bytes) -> bytes:
 def measured_by(asked: MeasureRequest) -> ChangedCoverage:
     """Return the coverage of the written lines. ValueError, LookupError or SyntaxError if the report cannot be used.
 
-    A changed source that the report does not name was not loaded: its lines count as not executed.
+    A changed source that the report does not name was not loaded: its lines are not executed.
     """
     known, written = _lines_by_path(asked), written_lines(asked.patch)
     executed: dict[str, set[int]] = {}

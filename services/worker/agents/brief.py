@@ -66,7 +66,7 @@ def brief(
 
 
 async def earlier_results(contract: TaskContract, artifacts: ArtifactPort) -> tuple[str, ...]:
-    """Return the results of earlier runs that the order hands on, as fenced data. Raises ArtifactError."""
+    """Return the results of earlier runs in the order, as fenced data. Raises ArtifactError."""
     given = [each for each in contract.inputs.artifacts if each.name.startswith(RESULT)]
     contents = await asyncio.gather(*(artifacts.get(each.uri) for each in given))
     return tuple(

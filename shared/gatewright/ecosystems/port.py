@@ -202,7 +202,7 @@ class Framework(Protocol):
 
 
 class PlainFramework:
-    """A framework that a command starts by itself, whatever the tree has."""
+    """A framework that a command starts by itself, with any tree."""
 
     __slots__ = ()
 

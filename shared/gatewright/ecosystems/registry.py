@@ -23,7 +23,7 @@ from gatewright.ecosystems.tox.framework import commands_of_tox, hand_on_through
 
 #: Frameworks that run tests.
 _PYTHON: tuple[Framework, ...] = (Pytest(), Unittest())
-_DIRECT: tuple[Framework, ...] = (
+DIRECT: tuple[Framework, ...] = (
     *_PYTHON,
     *NODE_FRAMEWORKS,
     CARGO_TEST,
@@ -38,7 +38,7 @@ _DIRECT: tuple[Framework, ...] = (
 )
 #: Programs that start these.
 _STARTED: tuple[Framework, ...] = (
-    *_DIRECT,
+    *DIRECT,
     *(Through(each, is_tox, commands_of_tox, hand_on_through_tox) for each in _PYTHON),
     *(Through(each, is_nox, commands_of_nox) for each in _PYTHON),
     *(Through(each, is_hatch, commands_of_hatch) for each in _PYTHON),
