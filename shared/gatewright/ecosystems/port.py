@@ -198,7 +198,7 @@ class Framework(Protocol):
 
 
 class PlainFramework:
-    """A framework that a command starts by itself, whatever the tree has."""
+    """A framework that the command alone starts, without the files of a tree."""
 
     __slots__ = ()
 
