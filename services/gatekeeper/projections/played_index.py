@@ -21,7 +21,7 @@ from gatewright.run.events import RunAccepted, RunExpired, RunFinished
 from gatewright.services.gatekeeper.projections.entries import ACCEPTED, AcceptedRun, LedgerEntry, judged_tests
 
 #: Maximum number of results in memory. Beyond it, the repository with the most results loses its oldest report.
-MOST_RESULTS = 200_000
+MOST_RESULTS = 100_000
 
 
 @dataclass

@@ -109,6 +109,13 @@ async def test_results_of_other_code_than_the_tree_are_not_recorded(make_reposit
             assert report.played == ()
 
 
+async def test_an_unreadable_table_or_long_command_records_nothing(make_repository: MakeRepository, tmp_path: Path) -> None:
+    async with open_played_runs(make_repository(), tmp_path) as runs:
+        for table in ("", "x" * 100_000, await runs.gatekeeper.bus.put_artifact(b"t.py::b\tfailed\n\xff")):
+            assert (await runs.play(RED, proof={"table": table})).played == ()
+        assert (await runs.play(RED, cmd=f"python -m pytest {'x' * 2_000}")).played == ()
+
+
 async def test_a_failure_on_the_baseline_counts_for_its_tree_alone(make_repository: MakeRepository, tmp_path: Path) -> None:
     async with open_played_runs(make_repository(), tmp_path) as runs:
         report = await runs.play(RED, proof={"failed_before": ("t.py::b",), "exit_before": 1})

@@ -19,8 +19,9 @@ from gatewright.rules.reports.tests import match_commands
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import Artifacts, GateContext
 
-#: Earlier tables of the same tree in which a failed test is searched.
+#: Earlier tables of the same tree in which a failed test is searched, and characters of a recorded command.
 _MOST_TABLES = 3
+_LONGEST_COMMAND = 2_000
 
 
 class TestHistory(Protocol):
@@ -71,13 +72,14 @@ async def _read_results(
 ) -> list[PlayedTests]:
     """Return the results of a command on ``trees``: the candidate, and the baseline where its failed tests ran again.
 
-    Nothing, if other tests, another runner or other modules than those of the tree ran. ``same``: the command's earlier
-    results, newest first.
+    Nothing, if other tests, another runner or other modules than those of the tree ran, or the command is very long.
+    ``same``: the command's earlier results.
     """
     proof, argv = command.proof, command.cmd_argv
-    if proof is None or not proof.table or proof.shadowed or proof.patched or proof.rewritten:
+    if proof is None or proof.shadowed or proof.patched or proof.rewritten or len(str(argv)) > _LONGEST_COMMAND:
         return []
-    outcomes = await _outcomes(artifacts, proof.table)
+    if not (outcomes := await _outcomes(artifacts, proof.table)):
+        return []
     failed = sorted(name for name, outcome in outcomes.items() if outcome == "failed")[:most]
     watched = dict.fromkeys(name for part in same for name in part.failed)
     passed = tuple(islice((name for name in watched if outcomes.get(name) == "passed"), most))
