@@ -11,7 +11,6 @@ from itertools import pairwise
 from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.vocabulary import Agent, RoleName
-from gatewright.run.kinds import KINDS
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.roles import IMPLEMENTING, TASKS
@@ -43,10 +42,10 @@ def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
 
 
 def judge_order(context: GateContext, contract: TaskContract) -> None:
-    """Require that an order asks for a kind of run that there is, of a role that does it."""
+    """Require that an order is for a role that does such work."""
     report, role = context.report, contract.assigned_agent.role
     report.checked("dispatch.task_type", contract.task_type)
-    if not KINDS[contract.task_type].opens or TASKS.get(role) != contract.task_type:
+    if TASKS.get(role) != contract.task_type:
         report.violate(FORBIDDEN, "dispatch.task_type", f"no run begins with {contract.task_type} for a {role}")
 
 

@@ -9,6 +9,7 @@ from gatewright.order_artifacts.canonical_memory import without_memory
 from gatewright.rules.contracts import default_of
 from gatewright.run.kinds import KINDS
 from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.contract.dispatch import FORBIDDEN
 
 UNREAD = "field_unread"
 LACKS = "request_incomplete"
@@ -18,14 +19,18 @@ RULE = "task_type"
 def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
     """Judge the fields of an order by its kind.
 
-    1. Nothing is given that the kind does not read. A run that lands nothing also has no landing, retries or other outputs.
-    2. Nothing is missing that the kind needs; what a request leaves out, the pm refuses.
+    1. There are such runs.
+    2. Nothing is given that the kind does not read. A run that lands nothing also has no landing, retries or other outputs.
+    3. Nothing is missing that the kind needs; what a request leaves out, the pm refuses.
     """
     report, kind = context.report, KINDS[order.task_type]
     report.checked(RULE, kind.name)
-    for name in _unread_fields(order):  # 1
+    if not kind.opens:  # 1
+        report.violate(FORBIDDEN, RULE, f"no run begins with {order.task_type}")
+        return
+    for name in _unread_fields(order):  # 2
         report.violate(UNREAD, RULE, f"{name}: a {kind.name} run does not read it")
-    if isinstance(order, TaskContract):  # 2
+    if isinstance(order, TaskContract):  # 3
         for name in ("allowed_paths", "acceptance_tests"):
             if name not in kind.unread and not getattr(order, name):
                 report.violate(LACKS, RULE, f"{name}: a {kind.name} run needs it")
@@ -42,7 +47,7 @@ def _unread_fields(order: RunRequest | TaskContract) -> Iterator[str]:
                 yield name
         elif name in order.__struct_fields__ and getattr(order, name) not in (default_of(order, name), ()):
             yield name
-    if kind.lands or not kind.opens:
+    if kind.lands:
         return
     if order.repository is not None and (order.repository.landing != "none" or order.repository.target_ref):
         yield "repository.landing"
