@@ -96,6 +96,16 @@ def test_a_review_shows_what_the_rules_find(stack: Stack, make_project: MakeProj
     assert any(each.path == "src/a.py" and each.line == 1 for each in bad.review.findings)
 
 
+def test_a_review_of_an_absent_commit_fails(stack: Stack, make_project: MakeProject) -> None:
+    project = make_project()
+    branch(project, "a = 2\n")
+    request = review_request(project, "topic")
+    assert request.source_branch is not None
+    run = finished(stack, replace(request, source_branch=replace(request.source_branch, head="a" * 40)))
+    assert run.failure is not None
+    assert (run.status, run.failure.code, run.candidate) == ("FAILED", "ref_not_found", None)
+
+
 def test_a_plan_ends_with_its_parts(stack: Stack, make_project: MakeProject) -> None:
     run = finished(stack, plan_request(make_project()))
     assert (run.status, run.landed, run.kind.name, run.locks) == ("SUCCESS", None, "plan", None)
@@ -131,7 +141,7 @@ def test_the_commands_order_runs_of_their_kind(stack: Stack, make_project: MakeP
     shown = stack.command("show", result["run_id"], cwd=project)
     assert "batch 1: w02  src/b.py" in shown.stdout
     assert f"run REQUEST --input {result['run_id']}" in shown.stdout
-    listed = json.loads(stack.command("runs", "--json", cwd=project).stdout)
+    listed = json.loads(stack.command("runs", "--json", cwd=project).stdout)["runs"]
     assert {"test", "review", "plan"} <= {each["kind"] for each in listed}
 
 

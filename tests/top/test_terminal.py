@@ -23,7 +23,7 @@ async def test_runs_that_go_on_stand_above_those_that_have_ended(terminal: Termi
     async with terminal.shown() as pilot:
         await until(pilot, lambda: len(cells(pilot)) == 3)
         assert column(pilot, 0) == ["running", "failed", "landed"]
-        assert words(pilot, "#summary").startswith("live  1 running  0 person  0 paths  1 landed  1 failed")
+        assert words(pilot, "#summary").startswith("live  1 running  0 person  0 paths  1 landed  0 done  1 failed")
         assert all(len(line) == STANDARD[0] for line in painted(pilot))
         assert any(run_id_of(1)[:12] in line for line in painted(pilot))
 

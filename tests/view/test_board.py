@@ -9,13 +9,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gatewright.bus.port import Message
+from gatewright.contracts.task_contract import TaskType
 from gatewright.run.evolve import fold
+from gatewright.run.history import follow_all
 from gatewright.tasks.dead_letters import DeadLetter, DeadLetterDecision
 from gatewright.view.board import Board, advance_board
+from gatewright.view.crew import crew_lanes
 from gatewright.view.detail import detail_of
 from gatewright.view.filters import BoardFilter, choices_of, counts_of, filter_of, lists_of
 from gatewright.view.needs import needs_of
-from gatewright.view.rows import MOST_WORDS, is_silent, seconds_since
+from gatewright.view.rows import MOST_WORDS, is_silent, row_of, seconds_since
 from gatewright.work_documents.request_summary import change_size
 from tests.evidence.recorded_runs import START, RecordedRun
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
@@ -34,9 +37,24 @@ def test_each_run_stands_in_its_own_list() -> None:
         "person": [],
         "locks": [],
         "landed": [run_id_of(1)],
+        "done": [],
         "failed": [run_id_of(2)],
     }
-    assert counts_of(board, BoardFilter()) == {"running": 2, "person": 0, "locks": 0, "landed": 1, "failed": 1}
+    assert counts_of(board, BoardFilter()) == {"running": 2, "person": 0, "locks": 0, "landed": 1, "done": 0, "failed": 1}
+
+
+@pytest.mark.parametrize(("task_type", "kind", "idle"), [("PLAN", "plan", "Builder"), ("REVIEW", "review", "Planner")])
+def test_a_run_without_a_change_is_done_and_names_its_kind(task_type: TaskType, kind: str, idle: str) -> None:
+    world = SimulatedRun(Script(task_type=task_type))
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    followed = follow_all(record for transition in world.transitions for record in transition.events)
+    assert followed is not None
+    row = row_of(followed, 1)
+    assert (row.stage, row.kind, row.title) == ("done", kind, f"{kind}: {row.request}")
+    lanes = {lane.name: lane for lane in crew_lanes(followed.run, followed.gates)}
+    assert (lanes[idle].state, lanes[idle].required) == ("not_needed", False)
+    assert (lanes["Integrator"].state, lanes["Integrator"].required) == ("not_needed", False)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

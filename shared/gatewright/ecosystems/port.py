@@ -181,6 +181,10 @@ class Framework(Protocol):
         """Return whether its reporter reports the files that a run loads, and the tests that run a line."""
 
     @property
+    def package_files(self) -> tuple[str, ...]:
+        """Return the ends of file names that make a folder a package with tests of its own; none if unknown."""
+
+    @property
     def replays(self) -> Replays | None:
         """Return how calls of changed functions are recorded and made again; None if they are not."""
 

@@ -149,7 +149,7 @@ def unapprovable(run: Run) -> str:
     if stage is None or not is_orderer_unknown(run):
         return ""
     asking = unasked_rules(run, stage)
-    if stage == "contract":
+    if stage == "contract" and run.kind.lands:
         asking += tuple(each for each in matching_rules(run, "candidate") if each.rule.reason in _CERTAIN)
     names = sorted({each.rule.name for each in asking if wants_another(each.rule)})
     words = f"it is not known who ordered the run, and approval by another person is asked for by: {', '.join(names)}"
@@ -163,7 +163,7 @@ def wants_another(rule: ApprovalRule) -> bool:
 
 def draft_of(run: Run) -> ReviewStanding | None:
     """Return the review that a rule will request once the change is made; None without one, or after it was requested."""
-    if run.ended or not any(each.rule.quorum is not None for each in unasked_rules(run, "candidate")):
+    if run.ended or not run.kind.lands or not any(each.rule.quorum is not None for each in unasked_rules(run, "candidate")):
         return None
     stands = run.parked_from if run.parked and run.parked_from is not None else run.state
     words = f"the change is not made, reviewed and tested yet: the run stands in {stands}, in round {run.attempt}"

@@ -33,7 +33,7 @@ def landed_ending(ref: str) -> Ending:
 
 def document_ending(run: Run) -> Ending:
     """Return the ending of a run that lands nothing and has made its document."""
-    return Ending(run.kind.code, run.kind.words)
+    return Ending(run.kind.success, run.kind.words)
 
 
 def refused_ending(report: GateReport) -> Ending:

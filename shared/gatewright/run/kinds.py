@@ -15,7 +15,7 @@ from gatewright.contracts.reports import GateName
 from gatewright.contracts.task_contract import TaskType
 from gatewright.run.states import MAIN_LINE, SUCCESSORS, State
 
-EndCode = Literal["ok", "planned", "reviewed", "tested", "researched"]
+SuccessCode = Literal["ok", "planned", "reviewed", "tested", "researched"]
 #: Fields of an order that only a change has, in requests and contracts.
 _OF_CHANGES = frozenset({"executor", "candidates", "scope", "audit_only", "interactive", "author", "reverts", "tests"})
 #: Fields that have an effect only where something is changed, planned or tested.
@@ -28,14 +28,15 @@ _OF_COMMANDS = frozenset({"environment", "needs", "language", "artifacts"})
 class RunKind:
     """One kind of run.
 
-    ``line``: the states of a successful run, in order. ``gate``: the gate whose pass ends it. ``code`` and ``words``: how it
-    ends. ``result``: name of its result document, empty for a change. ``unread``: fields of the order that nothing reads.
+    ``line``: the states of a successful run, in order. ``gate``: the gate whose pass ends it. ``success`` and ``words``: code
+    and text of a successful end. ``result``: name of its result document, empty for a change. ``unread``: fields of the order
+    that nothing reads.
     """
 
     name: str
     line: tuple[State, ...]
     gate: GateName
-    code: EndCode
+    success: SuccessCode
     words: str = ""
     result: str = ""
     unread: frozenset[str] = frozenset()
@@ -71,6 +72,12 @@ class RunKind:
     def work_gate(self) -> GateName:
         """Return the gate that judges the result of a worker."""
         return "diff" if self.lands else "citations"
+
+    def asks(self, role: str) -> bool:
+        """Return whether tasks are dispatched to the role; the pm compiles every request."""
+        return {"techlead": self.plans, "worker": self.works, "reviewer": self.reviews, "testrunner": self.tests}.get(
+            role, True
+        )
 
     @cached_property
     def successors(self) -> Mapping[State, tuple[State, ...]]:

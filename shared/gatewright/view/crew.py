@@ -77,9 +77,9 @@ def _of_role(run: Run, role: TaskRole, refusing: frozenset[str], *, passed: bool
         name=name,
         owner=", ".join(agents) or role,
         authority=authority,
-        required=True,
-        state=_state(run, at_work=at_work, passed=passed, refused=refused),
-        words=_work_words(tasks),
+        required=run.kind.asks(role),
+        state=_state(run, at_work=at_work, passed=passed, refused=refused) if run.kind.asks(role) else "not_needed",
+        words=_work_words(tasks) if run.kind.asks(role) else f"no part of a {run.kind.name} run",
         refs=tuple(task.task_id for task in tasks[:_MOST_REFS]),
     )
 
@@ -151,7 +151,8 @@ def _integrator(run: Run, refusing: frozenset[str]) -> CrewLane:
     landed = run.landed
     state = _state(run, at_work=False, passed=landed is not None, refused="landing" in refusing)
     words = f"{landed.ref} at {landed.commit}" if landed is not None and landed.commit else "nothing landed"
-    return CrewLane("Integrator", "gatekeeper", "runtime", required=True, state=state, words=words)
+    lands = run.kind.lands
+    return CrewLane("Integrator", "gatekeeper", "runtime", required=lands, state=state if lands else "not_needed", words=words)
 
 
 def _evidence(run: Run) -> CrewLane:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gatewright.app.cli.run.request import again_request
-from gatewright.contracts import RunRequest
+from gatewright.app.cli.run.request import again_request, result_attachment
+from gatewright.contracts import Plan, ReviewReport, RunRequest, TestReport, codec
+from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import LandingMode, Repository
 from gatewright.errors import MalformedError
 from gatewright.run.state import Run, RunFailure
@@ -95,3 +96,27 @@ def test_the_people_of_both_rounds_ordered_it() -> None:
     old = msgspec.structs.replace(run.request, ordered_by=("ana", "ana@example.org"))
     request = again_request(with_request(run, old), "ben", ("ben", "ana"))
     assert request.ordered_by == ("ana", "ana@example.org", "ben")
+
+
+@pytest.mark.parametrize(("task_type", "kind"), [("PLAN", Plan), ("REVIEW", ReviewReport), ("TEST", TestReport)])
+def test_the_result_of_a_run_is_an_attachment_under_its_id(
+    task_type: TaskType, kind: type[Plan | ReviewReport | TestReport]
+) -> None:
+    run = view_after(Script(task_type=task_type)).run
+    name, content = result_attachment(run)
+    assert name == f"result:{run.run_id}"
+    assert codec.encode(codec.decode(content, kind)) == content
+
+
+@pytest.mark.parametrize("script", [Script(), Script(task_type="TEST", tests_fail_until=1)])
+def test_a_change_or_a_failed_run_is_no_input(script: Script) -> None:
+    with pytest.raises(MalformedError) as raised:
+        result_attachment(view_after(script).run)
+    assert raised.value.reason == "invalid_input"
+
+
+def test_a_failed_test_is_repeated_with_its_own_words() -> None:
+    run = view_after(Script(task_type="TEST", tests_fail_until=1)).run
+    request = again_request(run, "ana", ())
+    assert run.request is not None
+    assert (request.request, request.task_type, request.again) == (run.request.request, "TEST", run.run_id)

@@ -10,13 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import AbortRequest, Transition
+from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Budget, Usage
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.verification.consistency.check import CHECKS
 from gatewright.evidence.verification.consistency.replayed_run import replay_history
+from gatewright.run.events import GateJudged, event_of
 from gatewright.run.evolve import fold
+from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, DeadlineReached, Input
@@ -105,6 +108,24 @@ def test_a_test_runner_that_was_asked_too_early_is_out_of_turn() -> None:
     accepted = replace(first.events[0], payload={**first.events[0].payload, "judging": "in_turn"})
     told = [replace(first, events=(accepted, *first.events[1:])), *others]
     assert "out_of_turn" in {code for code, _ in contradictions(fold(told), told)}
+
+
+@pytest.mark.parametrize("task_type", ["PLAN", "REVIEW", "TEST"])
+def test_a_run_that_ended_without_its_last_gate_contradicts_itself(task_type: TaskType) -> None:
+    world = SimulatedRun(Script(task_type=task_type))
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    told = []
+    for each in world.transitions:
+        kept = tuple(record for record in each.events if not is_verdict(record, task_type))
+        told.append(replace(each, events=kept))
+    assert "gate_missing" in {code for code, _ in contradictions(fold(told), told)}
+
+
+def is_verdict(record: OrchestratorEvent, task_type: TaskType) -> bool:
+    """Whether an event is the verdict with which a run of this kind ends."""
+    event = event_of(record)
+    return isinstance(event, GateJudged) and event.report.gate == KINDS[task_type].gate
 
 
 @pytest.mark.parametrize(("claimed", "ran"), [("REVIEW", "IMPLEMENT"), ("PLAN", "TEST"), ("IMPLEMENT", "REVIEW")])

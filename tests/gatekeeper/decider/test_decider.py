@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 
-from gatewright.contracts import AbortRequest
+from gatewright.contracts import AbortRequest, TaskContract
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.task_contract import TaskType
 from gatewright.ledger import chain
 from gatewright.run.events import RunFinished, event_of
@@ -17,9 +22,10 @@ from gatewright.run.evolve import fold
 from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 from gatewright.run.states import TERMINAL
+from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
-from gatewright.services.gatekeeper.decider.inputs import AbortReceived, RoleReplied
+from gatewright.services.gatekeeper.decider.inputs import AbortReceived, DeadlineReached, RoleReplied
 from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
 
 SCRIPTS = st.builds(
@@ -394,3 +400,50 @@ def test_a_refused_result_is_kept_and_its_task_failed() -> None:
     task = run.tasks[f"{RUN_ID}.plan.w01"]
     assert (task.status, task.tree) == ("FAILED", "")
     assert task.result is not None
+
+
+@dataclass
+class AskingRun(SimulatedRun):
+    """A run whose policy asks about network access, which its contract wants."""
+
+    autopilot: bool = False
+
+    def contract(self) -> TaskContract:
+        wanted = super().contract()
+        return replace(wanted, tool_permissions=replace(wanted.tool_permissions, network="allow"))
+
+    def _answer(self, question: q.GateCheck) -> q.Verdict:
+        verdict = super()._answer(question)
+        asks = {"name": "net", "reason": "network", "risk": "low", "approvers": ("ana",)}
+        rule = ApprovalRule(**asks, within_seconds=60, yourself=True, autopilot=self.autopilot)  # type: ignore[arg-type]
+        return dataclasses.replace(verdict, approval_rules=(rule,)) if isinstance(verdict, q.IntakeVerdict) else verdict
+
+
+@pytest.mark.parametrize("task_type", ["REVIEW", "TEST"])
+def test_a_person_is_asked_before_commits_are_examined(task_type: TaskType) -> None:
+    world = AskingRun(Script(task_type=task_type, from_contract=True))
+    world.deliver(world.under_way.pop(0))
+    run = world.run
+    assert run is not None
+    assert (run.state, run.parked_from, run.tasks, run.candidate) == ("AWAITING_APPROVAL", "S1", {}, None)
+    late = decide(run, DeadlineReached("time"), [], NOW + timedelta(hours=1))
+    assert late is not None
+    ended = fold([late], run)
+    assert ended is not None
+    assert ended.failure is not None
+    assert ended.failure.code == "approval_expired"
+
+
+def test_a_rule_that_approves_by_itself_lets_a_test_run_go_on() -> None:
+    world = AskingRun(Script(task_type="TEST", from_contract=True), autopilot=True)
+    finish(world)
+    assert world.states == ["S0", "S1", "S4", "S6"]
+    assert world.run is not None
+    assert [asked.status for asked in world.run.approvals.values()] == ["autopilot"]
+
+
+def test_a_plan_asks_no_person() -> None:
+    world = AskingRun(Script(task_type="PLAN", from_contract=True))
+    finish(world)
+    assert world.run is not None
+    assert (world.run.status, world.run.approvals) == ("SUCCESS", {})

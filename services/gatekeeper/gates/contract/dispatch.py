@@ -42,7 +42,7 @@ def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
 
 
 def judge_order(context: GateContext, contract: TaskContract) -> None:
-    """Require that an order asks for a kind of run that there is, of a role that does it."""
+    """Require that an order is for a role that does such work."""
     report, role = context.report, contract.assigned_agent.role
     report.checked("dispatch.task_type", contract.task_type)
     if TASKS.get(role) != contract.task_type:

@@ -190,7 +190,7 @@ def _what_now(run: Run) -> Element | None:
 def _verdict(run: Run) -> tuple[str, str]:
     match run.status:
         case "SUCCESS" if not run.kind.lands:
-            return run.kind.code.capitalize(), "good"
+            return run.kind.success.capitalize(), "good"
         case "SUCCESS":
             return ("Landed" if run.landed and run.landed.ref else "Proved, not landed"), "good"
         case "FAILED":

@@ -118,7 +118,7 @@ def run_tests(
     verbose: Verbose = False,
     json_output: JsonOutput = False,
 ) -> None:
-    """Test a commit as a run would test a change, without landing anything.
+    """Test a commit in the sandbox, without landing anything.
 
     Exit code 1 means that a test failed.
     """

@@ -220,7 +220,7 @@ def again_request(run: Run, requested_by: str, ordered_by: tuple[str, ...]) -> R
         asked = asked.rpartition(_EARLIER)[0]
     return msgspec.structs.replace(
         request,
-        request=f"{asked}{_EARLIER}{run.run_id} {why}",
+        request=f"{asked}{_EARLIER}{run.run_id} {why}" if run.kind.lands else asked,
         baseline_ref=(repository.moves_target and repository.target_ref) or request.baseline_ref,
         requested_by=requested_by,
         ordered_by=tuple(dict.fromkeys((*request.ordered_by, *ordered_by))),

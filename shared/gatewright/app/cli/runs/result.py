@@ -188,7 +188,7 @@ def _verdict_words(view: RunView, result: RunResult) -> str:
     time = ", ".join([f"{result.duration_sec:.1f} s", *used])
     match view.run.status:
         case "SUCCESS" if not view.run.kind.lands:
-            return f"{view.run.kind.code.capitalize()} in {time}."
+            return f"{view.run.kind.success.capitalize()} in {time}."
         case "SUCCESS":
             return f"Landed in {time}." if result.commit else f"Passed in {time}. The run was audit only: nothing to land."
         case "FAILED" | "ABORTED":

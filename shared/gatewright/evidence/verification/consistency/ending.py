@@ -89,7 +89,7 @@ def _check_landing(moment: Moment, event: e.Landed) -> Iterator[Contradiction]:
 
 def _check_finish(moment: Moment, event: e.RunFinished, earlier: tuple[Moment, ...]) -> Iterator[Contradiction]:
     status = _STATUS.get(moment.before.state)
-    if event.status != status or (event.status == "SUCCESS") != (event.code == moment.before.kind.code):
+    if event.status != status or (event.status == "SUCCESS") != (event.code == moment.before.kind.success):
         words = f"it ended as {event.status} ({event.code}) in state {moment.before.state}"
         yield moment.contradiction(END, layout.EVENTS, layout.MANIFEST, words)
     entered = [each for each in earlier if not isinstance(each.payload, e.StateEntered)]
