@@ -82,14 +82,20 @@ async def test_one_session_under_two_names_orders_from_itself(make_repository: M
         ("TEST", Agent(role="TEST_RUNNER", agent_id="testrunner-1")),
         ("PLAN", Agent(role="TECH_LEAD", agent_id="techlead-1")),
         ("SEARCH", Agent(role="SEARCHER", agent_id="searcher-1")),
-        ("IMPLEMENT", REVIEWER),
     ],
 )
-async def test_a_review_or_a_plan_is_ordered_from_outside(
+async def test_a_change_is_ordered_as_another_kind(
     task_type: str, agent: Agent, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     repository = make_repository()
     contract = contract_on(repository, task_type=task_type, assigned_agent=agent)
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await refused(gatekeeper, contract, "field_unread", "task_type")
+
+
+async def test_a_reviewer_is_ordered_to_make_a_change(make_repository: MakeRepository, tmp_path: Path) -> None:
+    repository = make_repository()
+    contract = contract_on(repository, assigned_agent=REVIEWER)
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         await refused(gatekeeper, contract, "dispatch_forbidden", "dispatch.task_type")
 

@@ -66,7 +66,7 @@ SCRIPTS = [
 OTHER_KINDS = [
     Script(task_type=task_type, from_contract=from_contract, shards=2, review_fails_until=fails, tests_fail_until=fails)
     for task_type in get_args(TaskType)
-    if task_type not in {"IMPLEMENT", "SEARCH"}
+    if task_type != "IMPLEMENT"
     for from_contract in (False, True)
     for fails in (0, 1)
 ]

@@ -125,10 +125,10 @@ def test_an_order_for_another_role_is_refused(task_type: TaskType, agent: TaskTy
     assert "dispatch_forbidden" in {violation.code for violation in context.report.violations}
 
 
-def test_a_request_for_a_search_is_refused() -> None:
+def test_a_search_without_a_model_is_refused() -> None:
     context = make_context(RUN_ID, "policy")
     judge_kind(context, make_request(task_type="SEARCH"))
-    assert [violation.code for violation in context.report.violations] == ["dispatch_forbidden"]
+    assert {violation.code for violation in context.report.violations} == {"executor_missing", "field_unread"}
 
 
 def test_an_output_that_the_kind_does_not_make_is_refused() -> None:
