@@ -58,7 +58,7 @@ class TechLeadHandler:
         executor = task.executor
         # One patch or reply is indivisible: only a maker that works again can be assigned its own paths.
         # An order for a plan names no maker.
-        if wanted == 1 or (executor is not None and not EXECUTOR_KINDS[executor.kind].splits):
+        if wanted == 1 or task.candidates or (executor is not None and not EXECUTOR_KINDS[executor.kind].splits):
             return (Group(tuple(task.allowed_paths), 0),)
         if executor is not None and not all(scope.takes_paths(command) for command in executor.commands):
             raise MalformedError(f"a command without {scope.PATHS_WORD} cannot be split", code="plan_invalid")

@@ -74,6 +74,11 @@ async def test_a_shard_gets_the_worker_s_privilege_and_never_more(fixture: Handl
         assert shard.role_contract.tool_permissions.shell == expected
 
 
+async def test_an_order_without_a_maker_is_split_for_its_plan(fixture: HandlerFixture) -> None:
+    task = replace(planning(fixture), sharding=Sharding(count=4), executor=None)
+    assert len((await planned(fixture, task)).contracts) == 4
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -81,7 +86,7 @@ async def test_a_shard_gets_the_worker_s_privilege_and_never_more(fixture: Handl
         {"sharding": Sharding(count=1)},
         {"sharding": Sharding(count=4), "executor": Executor(kind="patch", artifacts=("p",))},
         {"sharding": Sharding(count=4), "executor": Executor(kind="reply", artifacts=("r",))},
-        {"sharding": Sharding(count=4), "executor": None},
+        {"sharding": Sharding(count=4), "executor": None, "candidates": (Executor(kind="agent"), Executor(kind="agent"))},
     ],
 )
 async def test_what_is_one_whole_passes_through_without_looking_at_the_repository(

@@ -53,8 +53,11 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
 
 def gates_required(run: Run) -> tuple[str, ...]:
     """Return the gates that must pass before this run is done: people only if the run had to wait for one."""
-    left_out = {*(() if approvals_required(run) else ("approval",)), *(() if lands_by_queue(run) else ("queue",))}
-    return tuple(gate for gate in GATES if gate not in left_out)
+    kind = run.kind
+    asked = {"plan": kind.plans, "locks": kind.lands, "diff": kind.works, "integrated": kind.works or kind.examines}
+    asked |= {"reviewer": kind.reviews, "tests": kind.tests, "landing": kind.lands}
+    asked |= {"approval": bool(approvals_required(run)), "queue": lands_by_queue(run)}
+    return tuple(gate for gate in GATES if asked.get(gate, True))
 
 
 def approvals_required(run: Run) -> tuple[AskedApproval, ...]:

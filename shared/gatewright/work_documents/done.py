@@ -20,9 +20,12 @@ FORBIDDEN = "done_forbidden"
 def done_of(history: RunHistory) -> Done:
     """The document of an ended run: ``done_clean`` for one that succeeded, else ``failed``. It passes ``check``.
 
-    Raises MalformedError (``done_forbidden``) for a run whose own events contradict each other so.
+    Raises MalformedError: ``done_forbidden`` for a run whose own events contradict each other so, ``no_such_document`` for a
+    plan or a review, which run no tests.
     """
     run, contract = history.run, history.run.contract
+    if not run.kind.tests:
+        raise MalformedError(f"{run.run_id} is a {run.kind.name} run, which tests nothing", code="no_such_document")
     succeeded = run.status == "SUCCESS"
     required = gates_required(history.run)
     passed = tuple(gate for gate in required if _gate_passed(history, gate))
