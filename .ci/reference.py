@@ -41,6 +41,7 @@ from gatewright.telemetry import metric_list as m
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = ROOT / "shared" / "schemas"
 ALERTS = ROOT / "deploy" / "monitoring" / "alerts.yml"
+CONFORMANCE = ROOT / "docs" / "conformance.yaml"
 BLOCK = re.compile(r"^(<!-- generated: ([\w-]+) -->\n)(.*?)^(<!-- end generated -->)$", re.MULTILINE | re.DOTALL)
 OPENING = "<!-- generated:"
 #: A placeholder for the name of a publisher, in identities and subjects.
@@ -380,6 +381,41 @@ def policy_readers() -> str:
     return table(("file", "also read by"), rows)
 
 
+# Conformance
+
+
+#: How the tables write the two longest folders, as the page on the architecture does.
+SHORT = {"services/gatekeeper/": "gk/", "shared/gatewright/": "gw/"}
+
+
+def conformance() -> str:
+    """Return the number of rules of each document, done and not done."""
+    listed: dict[str, list[dict[str, Any]]] = yaml.safe_load(CONFORMANCE.read_text("utf-8"))
+    left = {name: sum("not_done" in rule for rule in rules) for name, rules in listed.items()}
+    rows = [(f"`{name}`", str(len(rules)), str(len(rules) - left[name]), str(left[name])) for name, rules in listed.items()]
+    return table(("document", "rules", "done", "not done"), rows)
+
+
+def rules_of(document: str) -> Callable[[], str]:
+    """Return the provider for the rules of one document."""
+
+    def rules() -> str:
+        listed = yaml.safe_load(CONFORMANCE.read_text("utf-8"))[document]
+        return table(("id", "rule", "code", "tests"), map(_rule, listed))
+
+    return rules
+
+
+def _rule(rule: dict[str, Any]) -> tuple[str, ...]:
+    if "not_done" in rule:
+        return f"`{rule['id']}`", rule["rule"], "*not done*", rule["not_done"]
+    return f"`{rule['id']}`", rule["rule"], code(map(_shorter, rule["code"])), code(rule["tests"])
+
+
+def _shorter(path: str) -> str:
+    return next((short + path.removeprefix(folder) for folder, short in SHORT.items() if path.startswith(folder)), path)
+
+
 # Pages
 
 
@@ -488,6 +524,8 @@ PROVIDERS: dict[str, Callable[[], str]] = {
     "judge-fields": fields_of("forges.v1", "forges", "judge"),
     "queue-rule-fields": fields_of("queue_rules.v1", "queues"),
     "queue-policy-fields": fields_of("queue_rules.v1", "queues", "policy"),
+    "conformance": conformance,
+    **{f"conformance-{name}": rules_of(name) for name in ("core", "chorus", "prompts", "omega", "hood")},
 }
 
 

@@ -243,6 +243,18 @@ async def test_a_contract_binds_a_schema_that_lets_anything_pass(
         await refused(gatekeeper, contract, "output_schema_mismatch", "output_schema")
 
 
+@pytest.mark.parametrize("field", ["identity.agent_id", "tool_permissions.network", "handoff.eligible"])
+async def test_a_role_view_that_differs_from_its_contract(field: str, make_repository: MakeRepository, tmp_path: Path) -> None:
+    repository = make_repository()
+    contract = contract_on(repository)
+    part, name = field.split(".")
+    view = resolve_role(contract)
+    other = {"agent_id": "worker-2", "network": "allow", "eligible": True}[name]
+    view = replace(view, **{part: replace(getattr(view, part), **{name: other})})
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await refused(gatekeeper, replace(contract, role_contract=view), "role_contract_drift", f"role_contract.{field}")
+
+
 def change_roles(folder: Path, role: str, dispatches: list[str]) -> None:
     path = folder / "roles.json"
     table = json.loads(path.read_text())

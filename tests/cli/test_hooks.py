@@ -249,6 +249,15 @@ def test_a_hook_whose_interpreter_is_gone_lets_nothing_through(repository: Repos
     assert "is gone" in stopped.stderr
 
 
+@pytest.mark.usefixtures("installed")
+def test_a_hook_without_its_contract_lets_nothing_through(repository: Repository, git: Git) -> None:
+    (repository.path / ".git/gatewright/contract.json").unlink()
+    write(repository, "src/app.py", "changed\n")
+    stopped = git("commit", "--quiet", "-am", "inside")
+    assert stopped.returncode != 0
+    assert "no_active_contract" in stopped.stderr
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_a_commit_cannot_change_the_contract_that_judges_it(repository: Repository, git: Git) -> None:

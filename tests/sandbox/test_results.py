@@ -59,6 +59,11 @@ async def test_commit_time_reaches_the_command(sandbox: BubblewrapSandbox, place
     assert completed.stdout == b"1700000000\n"
 
 
+async def test_locale_zone_and_hash_seed_are_fixed(run: Run) -> None:
+    completed = await run("printenv", "LANG", "TZ", "PYTHONHASHSEED")
+    assert completed.stdout == b"C.UTF-8\nUTC\n0\n"
+
+
 @pytest.mark.parametrize("argv", [(), ("",), ("-c", "x"), ("a\0b",), ("A=1", "b")])
 async def test_what_is_no_argv_is_refused(run: Run, argv: tuple[str, ...]) -> None:
     with pytest.raises(CommandRefusedError):

@@ -49,6 +49,7 @@ def test_brief_is_the_order_and_not_its_outcome() -> None:
     assert brief.spec.scope.files_owned == run.run.contract.allowed_paths
     assert brief.verify_command == "python -m pytest 'a b' && ruff check"
     assert brief.done_criteria == "exit code 0: unit, lint"
+    assert {"policy", "diff", "reviewer", "tests", "landing"} <= set(brief.audit_gates)
     assert not any(words.startswith(("Landing", "End")) for words in brief.key_decisions)
 
 
