@@ -83,14 +83,14 @@ def rewritten_of(files: Iterable[str], edited: Iterable[str], framework: str) ->
 
 
 async def with_untested(
-    proof: TestProof, framework: Framework, report: RunnerReport, tree: TreeFiles, altered: Sequence[str]
+    proof: TestProof, framework: Framework, report: RunnerReport, trees: tuple[TreeFiles, TreeFiles], altered: Sequence[str]
 ) -> TestProof:
-    """Return the proof with files of ``altered`` that no test loaded, packages that ran no test, and what is unknown."""
+    """Return the proof with what no test used of ``altered``, in the ``trees`` of candidate and baseline, or is unknown."""
     loaded = framework.reports_files and report.outcomes
     return replace(
         proof,
         untouched=tuple(path for path in loadable(altered) if path not in report.loaded)[:_MOST] if loaded else (),
-        untested_packages=await untested_packages(framework, tree, altered, report.outcomes),
+        untested_packages=await untested_packages(framework, *trees, altered, report.outcomes),
         unmeasured=unmeasured_endings(framework, altered),
     )
 

@@ -163,7 +163,8 @@ class Prover:
                 facts(subject.framework, completed, report, await _changed_files(place)),
                 write_table(report.outcomes),
             )
-            proof = await with_untested(proof, subject.framework, report, tree, await altered_files(place.candidate))
+            trees = tree, await list_tree(place.candidate.mirror, place.candidate.baseline)
+            proof = await with_untested(proof, subject.framework, report, trees, await altered_files(place.candidate))
             proof = replace(proof, shadowed=(*proof.shadowed, *await _hidden_modules(subject, place, tree)))
             if completed.exit_code or completed.timed_out or completed.stopped:
                 proof = replace(proof, shadowed=(*proof.shadowed, *await _missed_modules(place, tree, completed)))

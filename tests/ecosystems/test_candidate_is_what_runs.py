@@ -130,7 +130,7 @@ async def test_the_candidate_runs_however_the_project_is_installed(tmp_path: Pat
     ran = await suite.all()
     framework = await suite.framework()
     proof = facts(framework, ran.completed, ran.told, [core])
-    proof = await with_untested(proof, framework, ran.told, suite.tree, [core])
+    proof = await with_untested(proof, framework, ran.told, (suite.tree, suite.tree), [core])
     assert (ran.completed.exit_code, proof.complete) == (0, True), ran.words
     assert (proof.shadowed, proof.untouched) == ((), ())
 

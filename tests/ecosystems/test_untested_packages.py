@@ -71,8 +71,17 @@ async def test_a_changed_package_that_ran_no_test_is_named(case: str) -> None:
     argv = ("gradle", "test") if argv[0] == "gradle" else argv
     framework = await recognise(argv, Files(files))
     assert framework is not None
-    found = await untested_packages(framework, Files(files), changed, {f"{ran}::a": outcome})
+    found = await untested_packages(framework, Files(files), Files({}), changed, {f"{ran}::a": outcome})
     assert [(each.folder, each.has_tests) for each in found] == expected
+
+
+async def test_a_member_that_the_change_takes_out_of_its_workspace_is_named() -> None:
+    framework = await recognise(("pnpm", "test"), Files(PNPM))
+    assert framework is not None
+    smaller = {**PNPM, "pnpm-workspace.yaml": "packages:\n  - 'packages/a'\n"}
+    outcomes = {"packages/a/index.test.js::a": "passed"}
+    found = await untested_packages(framework, Files(smaller), Files(PNPM), ("packages/b/index.js",), outcomes)
+    assert [each.folder for each in found] == ["packages/b"]
 
 
 async def test_languages_that_a_command_cannot_judge_are_named_by_ending() -> None:

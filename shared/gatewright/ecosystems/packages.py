@@ -51,17 +51,18 @@ def unmeasured_endings(framework: Framework, changed: Iterable[str]) -> tuple[st
     """Return the endings of changed sources of which the framework does not show whether tests use them."""
     judged = framework.languages if framework.reports_files or framework.package_files else frozenset()
     found = {posixpath.splitext(path)[1] for path in changed if _language(path) not in {None, *judged}}
-    return tuple(sorted(found)[:_MOST])
+    return tuple(sorted(found))
 
 
 async def untested_packages(
-    framework: Framework, tree: TreeFiles, changed: Iterable[str], outcomes: Mapping[str, str]
+    framework: Framework, tree: TreeFiles, before: TreeFiles, changed: Iterable[str], outcomes: Mapping[str, str]
 ) -> tuple[UntestedPackage, ...]:
     """Return the packages with changed sources of which no test ran; ``outcomes`` are those of the tests by id."""
     sources = [path for path in changed if _language(path) in framework.languages]
     if not framework.package_files or not sources or not outcomes:
         return ()
-    folders = await _package_folders(framework, tree)
+    # A change that takes a package out of its workspace does not exempt it.
+    folders = (await _package_folders(framework, tree) | await _package_folders(framework, before)) or frozenset({""})
     ran = {_package_of(test.partition("::")[0], folders) for test, outcome in outcomes.items() if outcome != "skipped"}
     found: dict[str, list[str]] = {}
     for path in sorted(sources):
@@ -88,8 +89,7 @@ def _language(path: str) -> str | None:
 async def _package_folders(framework: Framework, tree: TreeFiles) -> frozenset[str]:
     """Return the folders of packages, of which the top is an empty one; with workspaces of Node only the members."""
     if MANIFEST in framework.package_files:
-        globs = await workspace_globs(tree)
-        return frozenset(member_folders(tree, "", globs) if globs else ("",))
+        return frozenset(member_folders(tree, "", await workspace_globs(tree)))
     found = frozenset(posixpath.dirname(path) for path in tree.paths if path.endswith(framework.package_files))
     return found.union(await gradle_projects(tree)) if framework.name == "gradle" else found
 
