@@ -15,7 +15,9 @@ from gatewright.run.state import AskedApproval, Run
 from gatewright.worker_role import ways
 
 #: What has to pass before a run is done, in the order of its life.
-GATES: tuple[str, ...] = ("policy", "plan", "locks", "diff", "integrated", "reviewer", "tests", "approval", "queue", "landing")
+GATES: tuple[str, ...] = (
+    *("policy", "plan", "locks", "diff", "citations", "integrated", "reviewer", "tests", "approval", "queue", "landing"),
+)
 
 #: The states of requests that needed no answer of a person, or were replaced by another one.
 _NOT_REQUIRED = frozenset({"autopilot", "withdrawn", "lapsed"})
@@ -54,8 +56,8 @@ def brief_of(run: Run, records: Sequence[OrchestratorEvent]) -> Brief:
 def gates_required(run: Run) -> tuple[str, ...]:
     """Return the gates that must pass before this run is done: people only if the run had to wait for one."""
     kind = run.kind
-    asked = {"plan": kind.plans, "locks": kind.lands, "diff": kind.works, "integrated": kind.works or kind.examines}
-    asked |= {"reviewer": kind.reviews, "tests": kind.tests, "landing": kind.lands}
+    asked = {"plan": kind.plans, "locks": kind.lands, "diff": kind.lands, "citations": kind.searches}
+    asked |= {"integrated": kind.works or kind.examines, "reviewer": kind.reviews, "tests": kind.tests, "landing": kind.lands}
     asked |= {"approval": bool(approvals_required(run)), "queue": lands_by_queue(run)}
     return tuple(gate for gate in GATES if asked.get(gate, True))
 
