@@ -26,7 +26,7 @@ def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
     report, kind = context.report, KINDS[order.task_type]
     report.checked(RULE, kind.name)
     if not kind.opens:  # 1
-        report.violate(FORBIDDEN, RULE, f"no run begins with {order.task_type}")
+        report.violate(FORBIDDEN, "dispatch.task_type", f"no run begins with {order.task_type}")
         return
     for name in _unread_fields(order):  # 2
         report.violate(UNREAD, RULE, f"{name}: a {kind.name} run does not read it")
