@@ -76,28 +76,22 @@ async def test_one_session_under_two_names_orders_from_itself(make_repository: M
 
 
 @pytest.mark.parametrize(
-    ("task_type", "agent"),
+    ("task_type", "agent", "code", "rule"),
     [
-        ("REVIEW", REVIEWER),
-        ("TEST", Agent(role="TEST_RUNNER", agent_id="testrunner-1")),
-        ("PLAN", Agent(role="TECH_LEAD", agent_id="techlead-1")),
-        ("SEARCH", Agent(role="SEARCHER", agent_id="searcher-1")),
+        ("REVIEW", REVIEWER, "field_unread", "task_type"),
+        ("TEST", Agent(role="TEST_RUNNER", agent_id="testrunner-1"), "field_unread", "task_type"),
+        ("PLAN", Agent(role="TECH_LEAD", agent_id="techlead-1"), "field_unread", "task_type"),
+        ("SEARCH", Agent(role="SEARCHER", agent_id="searcher-1"), "field_unread", "task_type"),
+        ("IMPLEMENT", REVIEWER, "dispatch_forbidden", "dispatch.task_type"),
     ],
 )
-async def test_a_change_is_ordered_as_another_kind(
-    task_type: str, agent: Agent, make_repository: MakeRepository, tmp_path: Path
+async def test_a_change_is_ordered_as_another_kind_of_run(
+    task_type: str, agent: Agent, code: str, rule: str, make_repository: MakeRepository, tmp_path: Path
 ) -> None:
     repository = make_repository()
     contract = contract_on(repository, task_type=task_type, assigned_agent=agent)
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
-        await refused(gatekeeper, contract, "field_unread", "task_type")
-
-
-async def test_a_reviewer_is_ordered_to_make_a_change(make_repository: MakeRepository, tmp_path: Path) -> None:
-    repository = make_repository()
-    contract = contract_on(repository, assigned_agent=REVIEWER)
-    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
-        await refused(gatekeeper, contract, "dispatch_forbidden", "dispatch.task_type")
+        await refused(gatekeeper, contract, code, rule)
 
 
 @pytest.mark.parametrize(

@@ -96,14 +96,15 @@ def test_a_review_shows_what_the_rules_find(stack: Stack, make_project: MakeProj
     assert any(each.path == "src/a.py" and each.line == 1 for each in bad.review.findings)
 
 
-def test_a_review_of_an_absent_commit_fails(stack: Stack, make_project: MakeProject) -> None:
+@pytest.mark.parametrize(("field", "code"), [("head", "ref_not_found"), ("base", "source_differs")])
+def test_a_review_of_another_range_than_there_is_fails(stack: Stack, make_project: MakeProject, field: str, code: str) -> None:
     project = make_project()
     branch(project, "a = 2\n")
     request = review_request(project, "topic")
     assert request.source_branch is not None
-    run = finished(stack, replace(request, source_branch=replace(request.source_branch, head="a" * 40)))
+    run = finished(stack, replace(request, source_branch=replace(request.source_branch, **{field: "a" * 40})))
     assert run.failure is not None
-    assert (run.status, run.failure.code, run.candidate) == ("FAILED", "ref_not_found", None)
+    assert (run.status, run.failure.code, run.candidate) == ("FAILED", code, None)
 
 
 def test_a_plan_ends_with_its_parts(stack: Stack, make_project: MakeProject) -> None:

@@ -157,12 +157,10 @@ class SimulatedRun:
                     self.lock_refusals -= 1
                     return q.LocksVerdict(self._report("locks", code="locks_held"), ("src",), 0, ("run-other0000",))
                 return q.LocksVerdict(self._report("locks"), ("src",), 7, ())
-            case q.DiffCheck(task=task, run=run) if run.kind.searches:
-                return q.DiffVerdict(self._report("citations", task_id=task.task_id), "3" * 40)
-            case q.DiffCheck(task=task):
-                refused = task.task_id.split(".")[2] == f"w{self.script.refused_shard:02}"
+            case q.DiffCheck(task=task, run=run):
+                refused = task.task_id.rsplit(".", maxsplit=1)[-1] == f"w{self.script.refused_shard:02}"
                 code = "path_out_of_scope" if refused else "ok"
-                return q.DiffVerdict(self._report("diff", code=code, task_id=task.task_id), "3" * 40)
+                return q.DiffVerdict(self._report(run.kind.work_gate, code=code, task_id=task.task_id), "3" * 40)
             case q.IntegratedCheck():
                 return q.CandidateVerdict(
                     self._report("integrated"), "4" * 40, "artifact:sha256:" + "5" * 64, "artifact:sha256:" + "6" * 64, 1
@@ -241,7 +239,7 @@ class SimulatedRun:
         )
 
     def _worked(self, task_id: str, attempt: int, producer: Agent) -> TaskResult:
-        broken = task_id.split(".")[-1] == f"w{self.script.broken_shard:02}"
+        broken = task_id.rsplit(".", maxsplit=1)[-1] == f"w{self.script.broken_shard:02}"
         asked = self.script.asked
         return TaskResult(
             run_id=RUN_ID,

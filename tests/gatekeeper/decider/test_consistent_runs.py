@@ -115,11 +115,11 @@ def test_a_run_that_ended_without_its_last_gate_contradicts_itself(task_type: Ta
     world = SimulatedRun(Script(task_type=task_type))
     while world.under_way:
         world.deliver(world.under_way.pop(0))
-    told = []
+    changed = []
     for each in world.transitions:
         kept = tuple(record for record in each.events if not is_verdict(record, task_type))
-        told.append(replace(each, events=kept))
-    assert "gate_missing" in {code for code, _ in contradictions(fold(told), told)}
+        changed.append(replace(each, events=kept))
+    assert "gate_missing" in {code for code, _ in contradictions(fold(changed), changed)}
 
 
 def is_verdict(record: OrchestratorEvent, task_type: TaskType) -> bool:
@@ -135,9 +135,9 @@ def test_a_run_that_claims_another_kind_contradicts_itself(claimed: TaskType, ra
         world.deliver(world.under_way.pop(0))
     first, *others = world.transitions
     accepted = replace(first.events[0], payload={**first.events[0].payload, "task_type": claimed})
-    told = [replace(first, events=(accepted, *first.events[1:])), *others]
+    changed = [replace(first, events=(accepted, *first.events[1:])), *others]
     with pytest.raises(MalformedError, match="may not follow"):
-        contradictions(fold(told), told)
+        contradictions(fold(changed), changed)
 
 
 @pytest.mark.parametrize("retries", [0, 1])

@@ -204,6 +204,10 @@ async def take_commits(context: ChangeContext, run: Run) -> ComposedCandidate | 
         if source.ref is not None and (fault := await moved_fault(mirror, source)):
             report.violate("source_moved", SOURCE_RULE, fault)
             return None
+        if source.base != run.accepted.baseline_commit:
+            words = f"the range begins at {source.base}, and the baseline is {run.accepted.baseline_commit}"
+            report.violate("source_differs", SOURCE_RULE, words)
+            return None
         await mirror.ensure(source.head)
         tree = await mirror.tree_of(source.head)
     changes, patch = await asyncio.gather(mirror.changes(baseline, tree), mirror.diff(baseline, tree))
