@@ -57,7 +57,7 @@ def test_without_flaky_tests_the_page_names_the_number_of_reports(console: Serve
     assert "No test failed and passed on one tree in 57 test reports" in Markup(page_of(console).text).text
 
 
-def test_without_an_answer_the_page_names_why_flaky_tests_are_missing(console: ServedConsole) -> None:
+def test_without_an_answer_the_page_names_why_none_are_listed(console: ServedConsole) -> None:
     page = page_of(console)
     assert page.status == 200
     assert "Flaky tests are not shown:" in page.text
