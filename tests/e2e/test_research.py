@@ -24,7 +24,7 @@ from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, SECONDS, Stack, running_stack, wait_until
 from tests.e2e.test_run_kinds import finished, request_of
 from tests.models.provider import KEY, ScriptedProvider
-from tests.models.turns import Say
+from tests.models.turns import Say, Script
 from tests.research.site import Site
 from tests.waiting import PATIENCE
 
@@ -147,7 +147,7 @@ def searching(provider: ScriptedProvider, site: Site, tmp_path_factory: pytest.T
         yield stack
 
 
-def steps(site: Site) -> list[Say]:
+def steps(site: Site) -> Script:
     quote = {"source": "s1", "text": "holds at most 512 messages"}
     return [
         Say(json.dumps({"action": "search", "query": "messages"})),

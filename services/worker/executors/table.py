@@ -60,14 +60,14 @@ def open_researchers(settings: Settings, scanner: SecretScanner, folder: Path) -
     playback = Playback(settings.cassette) if settings.cassette is not None else None
 
     def research() -> ChangeExecutor:
-        from gatewright.services.worker.research.executor import ResearchExecutor
+        from gatewright.services.worker.executors.research.executor import ResearchExecutor
 
         clock = SystemClock()
         store = AnswerStore(folder, policy.keep_hours, clock)
         return ResearchExecutor(models, policy, store, scanner, clock, settings.pool, playback)
 
     def take() -> ChangeExecutor:
-        from gatewright.services.worker.research.given_findings import GivenFindings
+        from gatewright.services.worker.executors.research.given_findings import GivenFindings
 
         return GivenFindings(scanner)
 

@@ -31,9 +31,9 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.record import PROMPT
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
+from gatewright.services.worker.executors.research.desk import ProposedClaim, ResearchDesk
+from gatewright.services.worker.executors.research.given_findings import keep_findings
 from gatewright.services.worker.executors.text_reply import ask_text, text_api_of, why_incomplete
-from gatewright.services.worker.research.desk import ProposedClaim, ResearchDesk
-from gatewright.services.worker.research.given_findings import keep_findings
 from gatewright.structured.asking import Turn
 from gatewright.tasks.inputs import read_artifact
 

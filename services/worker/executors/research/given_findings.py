@@ -15,7 +15,7 @@ from gatewright.research.findings import FINDINGS, content_name, text_name
 from gatewright.research.source_text import SourceTexts
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
-from gatewright.services.worker.research.desk import ReadSource
+from gatewright.services.worker.executors.research.desk import ReadSource
 from gatewright.tasks.inputs import read_artifact
 
 
