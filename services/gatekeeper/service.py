@@ -42,9 +42,9 @@ from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.intake.agent_questions import AgentQuestionService
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
+from gatewright.services.gatekeeper.intake.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
-from gatewright.services.gatekeeper.intake.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.merge_queries import MergeQueueService
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer

@@ -53,7 +53,7 @@ class BudgetAccount(msgspec.Struct, frozen=True):
     """Usage of the sealed runs of a period, and what its other runs have reserved, by run id."""
 
     spent: Amount = Amount()
-    reserved: dict[str, Reservation] = {}  # noqa: RUF012 - a msgspec default, copied for each object
+    reserved: dict[str, Reservation] = {}
 
     @property
     def used(self) -> Amount:
@@ -147,7 +147,8 @@ class BudgetAccounts:
         used = await self._change(_key(entry, now), change)
         if used is not None:
             ends = entry.ends(now)
-            words = f"the budget {entry.name} has {_left(entry, used)} left this {entry.period}; it begins anew at {ends.isoformat()}"
+            left = f"the budget {entry.name} has {_left(entry, used)} left this {entry.period}"
+            words = f"{left}; it begins anew at {ends.isoformat()}"
             raise LimitError(words, retry_after=(ends - now).total_seconds(), code="organisation_budget_exceeded")
 
     async def _tidied(self, account: BudgetAccount, now: datetime) -> BudgetAccount:
