@@ -49,6 +49,7 @@ from gatewright.services.gatekeeper.decider.inputs import (
 )
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
 from gatewright.services.gatekeeper.gates.engine import GateEngine
+from gatewright.services.gatekeeper.intake.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.run_metrics import measure
 from gatewright.tasks.protocol import cancel_notice
@@ -90,6 +91,8 @@ class Orchestrator:
     sealing_later: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     #: Raises UnavailableError when this host has no disk space for work.
     room: Callable[[], None] = lambda: None
+    #: Accounts of the organisation's budgets; None without budgets.
+    accounts: BudgetAccounts | None = None
     #: Destination of the trace of a sealed run.
     spans: SpanSink = field(default_factory=NoSpans)
 
@@ -331,6 +334,8 @@ class Orchestrator:
             "transition", number=transition.number, state=run.state, events=[event.event_type for event in transition.events]
         )
         if run.sealed is not None:
+            if self.accounts is not None:
+                await self.accounts.settle(run)
             return
         await asyncio.gather(self.dispatcher.give(run, transition.commands), self._keep(run, transition))
         if run.ended:

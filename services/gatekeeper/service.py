@@ -42,6 +42,7 @@ from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.intake.agent_questions import AgentQuestionService
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
+from gatewright.services.gatekeeper.intake.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
@@ -258,6 +259,11 @@ def assemble(
         queue=queues,
         history=played,
     )
+
+    async def find(run_id: str) -> Run | None:
+        return (await ledger.load(run_id)).run
+
+    accounts = BudgetAccounts(service.bus, policies.budgets, service.clock, find) if policies.budgets.budgets else None
     bundles = place.writer(lambda: keyring.trusted_keys(settings.home, settings.signing_key) or [signer.public])
     orchestrator = Orchestrator(
         bus=service.bus,
@@ -269,6 +275,7 @@ def assemble(
         log=service.log,
         metrics=service.metrics,
         room=lambda: check_room(settings.home),
+        accounts=accounts,
         spans=service.spans,
     )
     quotas = policies.publishers.repository_quotas

@@ -63,6 +63,7 @@ POLICY_FILES: Final = (
     PolicyEntry("shares.json", "optional"),
     PolicyEntry("beats.json", "optional"),
     PolicyEntry("queues.json", "optional"),
+    PolicyEntry("budgets.json", "optional"),
     PolicyEntry(APPROVAL_RULES, "apart"),
     PolicyEntry(ROSTER, "apart"),
     PolicyEntry("CODEOWNERS", "apart"),

@@ -6,17 +6,19 @@ Decides nothing about a run. Applies the publishers' rules: who may submit, how 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ABORT_SUBJECT
 from gatewright.contracts import SubmitReply
+from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, GatewrightError, LimitError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.intake import publishers
+from gatewright.services.gatekeeper.intake.budget_accounts import may_ask_models, with_default
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.reading import read
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
@@ -82,7 +84,7 @@ class SubmissionService:
     async def _accept_new(self, item: Submitted, rule: Publisher) -> bool:
         await self._check(item, rule)
         async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository(item)):
-            new = await self.orchestrator.accept(item)
+            new = await self.orchestrator.accept(await self._reserve(item))
             await self._check_same(item)
         return new
 
@@ -111,10 +113,26 @@ class SubmissionService:
             if not first:
                 self.limits.take(rule, "submissions")
             async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository(item)):
-                await self.orchestrator.accept(item)
+                await self.orchestrator.accept(await self._reserve(item))
         self.limits.let_go(rule, message.sequence)
         await self._check_same(item)
         await self.orchestrator.advance(item.run_id, item)
+
+    async def _reserve(self, item: Submitted) -> Submitted:
+        """Reserve the budget of a new run in the organisation's budgets, and return it with that budget.
+
+        A failed acceptance leaves the reservation: a retry uses it, else it is returned after an hour.
+        """
+        policies, url = self.orchestrator.policies, _repository(item)
+        accounts = self.orchestrator.accounts
+        if accounts is None or not may_ask_models(item.document, routed=bool(policies.models.routes)):
+            return item
+        entries = await asyncio.to_thread(accounts.covering, item.publisher, url)
+        if not entries or await self._exists(item.run_id):
+            return item
+        document = with_default(item.document, accounts.policy)
+        await accounts.reserve(item.run_id, entries, document.budget or Budget())
+        return replace(item, document=document)
 
     def wait_for_limits(self, message: Message, error: LimitError) -> float | None:
         """Return how many seconds a stored message must wait for its publisher's limits.

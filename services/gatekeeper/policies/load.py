@@ -38,6 +38,7 @@ from gatewright.research.policy import RESEARCH_FILE, ResearchPolicy
 from gatewright.rules.policy_digest import policies_sha256
 from gatewright.rules.summons import SummonsBounds
 from gatewright.services.gatekeeper.policies.approval_policy import ApprovalPolicy, check_models, load_approval_policy
+from gatewright.services.gatekeeper.policies.budgets import BUDGETS_FILE, BudgetsPolicy
 from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rules
 from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE, CommandAllowlist
 from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE, BeatsPolicy, SharesPolicy
@@ -182,6 +183,7 @@ class Policies:
     beats: BeatsPolicy
     queues: QueueRules
     research: ResearchPolicy
+    budgets: BudgetsPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -259,7 +261,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         reader.read_if_present(TRANSFERS_FILE),
     )
     pools, shares, queues = reader.read(POOLS_FILE), reader.read(SHARES_FILE), reader.read(QUEUES_FILE)
-    research = reader.read(RESEARCH_FILE)
+    research, budgets = reader.read(RESEARCH_FILE), reader.read(BUDGETS_FILE)
     check_action_signers(str(QUEUES_FILE.path(folder)), queues, people.roster()[0])
     known = {publisher.name for publisher in listed.publishers}
     named_publishers = tuple(publisher.name for publisher in publishers.publishers if publisher.name not in known)
@@ -285,6 +287,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         beats=beats,
         queues=queues,
         research=research,
+        budgets=budgets,
         rules=rules,
         matcher=_matcher(PROTECTED_FILE.path(folder), protected),
         sha256=policies_sha256(digests, named_publishers),

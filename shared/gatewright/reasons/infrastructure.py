@@ -18,6 +18,7 @@ _PASSING = {
     "disk_full": _ROOM,
     "ledger_conflict": "no action needed: the gatekeeper decides again",
     "limit_reached": "send it again later",
+    "organisation_budget_exceeded": "send it again when the named period has ended; `budgets.json` is the limit",
     "other_version": "finish the upgrade: a process of that version reads the message",
     "queue_full": "send it again when the gatekeeper has processed part of this publisher's queue",
     "quota_exceeded": "submit again after `retry_after_seconds`; `max_runs_per_hour` or `repository_quotas` is the limit",

@@ -9,6 +9,7 @@ from gatewright.reasons.reason import Reason, RetryOffer, section
 _ALLOW = "remove this kind of change, or allow it in the contract"
 _PUBLISHERS = {
     "abort_not_allowed": "ask the run's publisher or an operator to abort it",
+    "budget_missing": "set the budget that the message names, or have the operator set `run_default` in budgets.json",
     "idempotency_key_reused": "use a new key for a new document",
     "kind_not_allowed": "send a document type that `kinds` of the publisher in policies/publishers.json lists",
     "priority_not_allowed": "request a priority that `priorities` of the publisher in policies/publishers.json lists",

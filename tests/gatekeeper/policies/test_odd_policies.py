@@ -24,6 +24,7 @@ from gatewright.policy_files import PolicyFile
 from gatewright.profiles.policy import ENVIRONMENTS_FILE
 from gatewright.resources import policy_directory, schema_directory
 from gatewright.services.gatekeeper.policies.approval_policy import load_approval_policy
+from gatewright.services.gatekeeper.policies.budgets import BUDGETS_FILE
 from gatewright.services.gatekeeper.policies.cel_rules import load_rules
 from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE
 from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE
@@ -126,6 +127,13 @@ SMALL: Mapping[str, tuple[Message, Callable[[Path], object]]] = {
         TRANSFERS_FILE.load,
     ),
     "memory.json": ({"version": "1", "entries": 8, "max_bytes": 4096}, MEMORY_FILE.load),
+    "budgets.json": (
+        {
+            "version": "1",
+            "budgets": [{"name": "x", "publishers": ["ci"], "repositories": ["*"], "period": "day", "tokens": 5}],
+        },
+        BUDGETS_FILE.load,
+    ),
     "summons.json": ({"version": "1", "most": 2, "roles": ["reviewer"], "timeout_sec": 5, "cost_usd": 0.5}, SUMMONS_FILE.load),
     "pools.json": (
         {

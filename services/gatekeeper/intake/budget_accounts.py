@@ -1,0 +1,221 @@
+"""Accounts of organisation budgets: a run reserves its budget before acceptance, and its real usage replaces that at its seal.
+
+One bus key holds the account of an entry and period. Compare-and-set orders several gatekeepers, so together they never
+reserve more than the limit. The reservation of a run that the ledger does not know is returned after ``GRACE``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from gatewright.budgets import BILLION, nano, number
+from gatewright.bus.port import Bus
+from gatewright.clock import Clock
+from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.vocabulary import Budget
+from gatewright.errors import ConflictError, DeniedError, LimitError
+from gatewright.executor_kinds import EXECUTOR_KINDS
+from gatewright.foreign_documents import read_json
+from gatewright.run.spending import spending_of
+from gatewright.run.state import Run
+from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget
+
+#: Age from which the reservation of an unknown run is returned: no acceptance takes longer.
+GRACE = timedelta(hours=1)
+_ATTEMPTS = 50
+
+Result = TypeVar("Result")
+
+
+class Amount(msgspec.Struct, frozen=True):
+    """Tokens, and money in billionths of a dollar."""
+
+    tokens: int = 0
+    nano_usd: int = 0
+
+    def plus(self, other: Amount) -> Amount:
+        return Amount(self.tokens + other.tokens, self.nano_usd + other.nano_usd)
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    amount: Amount
+    at: datetime
+
+
+class BudgetAccount(msgspec.Struct, frozen=True):
+    """Usage of the sealed runs of a period, and what its other runs have reserved, by run id."""
+
+    spent: Amount = Amount()
+    reserved: dict[str, Reservation] = {}
+
+    @property
+    def used(self) -> Amount:
+        total = self.spent
+        for each in self.reserved.values():
+            total = total.plus(each.amount)
+        return total
+
+    def reserve(self, run_id: str, wanted: Amount, limit: OrganisationBudget, now: datetime) -> BudgetAccount | None:
+        """Return the account with the reservation; None when it exceeds the limit. A repeated reservation changes nothing."""
+        if run_id in self.reserved:
+            return self
+        after = self.used.plus(wanted)
+        if limit.tokens is not None and after.tokens > limit.tokens:
+            return None
+        if limit.cost_usd is not None and after.nano_usd > nano(limit.cost_usd):
+            return None
+        return replace(self, reserved={**self.reserved, run_id: Reservation(wanted, now)})
+
+    def settle(self, run_id: str, really: Amount) -> BudgetAccount:
+        """Replace a reservation by the usage; a run without a reservation changes nothing, so it is counted once."""
+        if run_id not in self.reserved:
+            return self
+        left = {key: each for key, each in self.reserved.items() if key != run_id}
+        return BudgetAccount(self.spent.plus(really), left)
+
+
+class BudgetAccounts:
+    """Accounts of all entries of a policy. ``find`` returns a run from the ledger."""
+
+    def __init__(self, bus: Bus, policy: BudgetsPolicy, clock: Clock, find: Callable[[str], Awaitable[Run | None]]) -> None:
+        self.policy = policy
+        self._bus = bus
+        self._clock = clock
+        self._find = find
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def covering(self, publisher: str, url: str) -> tuple[OrganisationBudget, ...]:
+        return tuple(each for each in self.policy.budgets if each.covers(publisher, url))
+
+    async def reserve(self, run_id: str, entries: Sequence[OrganisationBudget], budget: Budget) -> None:
+        """Reserve ``budget`` in all entries, or in none.
+
+        Raises:
+            DeniedError: the run has no budget for a limited resource (``budget_missing``).
+            LimitError: an entry has too little left (``organisation_budget_exceeded``); it carries the time to retry.
+        """
+        now = self._clock.now()
+        for entry in entries:
+            _check_budget(entry, budget)
+        wanted = Amount(budget.tokens or 0, nano(budget.cost_usd or 0))
+        taken: list[OrganisationBudget] = []
+        try:
+            for entry in entries:
+                await self._reserve(run_id, entry, wanted, now)
+                taken.append(entry)
+        except LimitError:
+            for entry in taken:
+                await self._settle(_key(entry, now), run_id, Amount())
+            raise
+
+    async def settle(self, run: Run) -> None:
+        """Replace the reservations of a sealed run by its usage. A repetition changes nothing."""
+        if not self.policy.budgets:
+            return
+        began = datetime.fromisoformat(run.created_at)
+        used = spending_of(run)
+        for entry in self.policy.budgets:
+            # The reservation precedes the acceptance: it may be in the period before.
+            for key in dict.fromkeys((_key(entry, began), _key(entry, began - GRACE))):
+                await self._settle(key, run.run_id, Amount(used.tokens, used.nano_usd))
+
+    async def account(self, entry: OrganisationBudget) -> BudgetAccount:
+        """Return the account of the current period, without reservations of lost and sealed runs."""
+        now = self._clock.now()
+
+        async def tidy(account: BudgetAccount) -> tuple[BudgetAccount, BudgetAccount]:
+            tidied = await self._tidied(account, now)
+            return tidied, tidied
+
+        return await self._change(_key(entry, now), tidy)
+
+    async def _reserve(self, run_id: str, entry: OrganisationBudget, wanted: Amount, now: datetime) -> None:
+        async def change(account: BudgetAccount) -> tuple[BudgetAccount, Amount | None]:
+            after = account.reserve(run_id, wanted, entry, now)
+            if after is None:
+                account = await self._tidied(account, now)
+                after = account.reserve(run_id, wanted, entry, now)
+            return (account, account.used) if after is None else (after, None)
+
+        used = await self._change(_key(entry, now), change)
+        if used is not None:
+            ends = entry.ends(now)
+            left = f"the budget {entry.name} has {_left(entry, used)} left this {entry.period}"
+            words = f"{left}; it begins anew at {ends.isoformat()}"
+            raise LimitError(words, retry_after=(ends - now).total_seconds(), code="organisation_budget_exceeded")
+
+    async def _tidied(self, account: BudgetAccount, now: datetime) -> BudgetAccount:
+        """Return the account after settling the sealed runs and dropping the old reservations of unknown runs."""
+        for run_id, each in account.reserved.items():
+            if each.at > now - GRACE:
+                continue
+            run = await self._find(run_id)
+            if run is None:
+                account = account.settle(run_id, Amount())
+            elif run.sealed is not None:
+                used = spending_of(run)
+                account = account.settle(run_id, Amount(used.tokens, used.nano_usd))
+        return account
+
+    async def _settle(self, key: str, run_id: str, really: Amount) -> None:
+        async def change(account: BudgetAccount) -> tuple[BudgetAccount, None]:
+            return account.settle(run_id, really), None
+
+        await self._change(key, change)
+
+    async def _change(self, key: str, change: Callable[[BudgetAccount], Awaitable[tuple[BudgetAccount, Result]]]) -> Result:
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = asyncio.Lock()
+        async with turn:
+            for _ in range(_ATTEMPTS):
+                stored = await self._bus.kv_get(key)
+                account = read_json(stored[0], BudgetAccount) if stored else BudgetAccount()
+                changed, result = await change(account)
+                if changed == account:
+                    return result
+                try:
+                    await self._bus.kv_put(key, msgspec.json.encode(changed), revision=stored[1] if stored else 0)
+                except ConflictError:
+                    continue
+                return result
+        raise ConflictError(f"the budget account {key} changed {_ATTEMPTS} times under us")
+
+
+def with_default(document: RunRequest | TaskContract, policy: BudgetsPolicy) -> RunRequest | TaskContract:
+    """Return the document with the policy's budget for what its own budget leaves open."""
+    own, default = document.budget or Budget(), policy.run_default
+    tokens = default.tokens if own.tokens is None else own.tokens
+    cost = default.cost_usd if own.cost_usd is None else own.cost_usd
+    budget = replace(own, tokens=tokens, cost_usd=cost)
+    return document if budget == own else replace(document, budget=budget)
+
+
+def may_ask_models(document: RunRequest | TaskContract, *, routed: bool) -> bool:
+    """Return whether a run may call models: a role has a route, or its executor is missing or calls one."""
+    executor = document.executor
+    return routed or executor is None or EXECUTOR_KINDS[executor.kind].asks_models
+
+
+def _check_budget(entry: OrganisationBudget, budget: Budget) -> None:
+    missing = [name for name in ("tokens", "cost_usd") if getattr(entry, name) is not None and getattr(budget, name) is None]
+    if missing:
+        words = f"the budget {entry.name} limits {' and '.join(missing)}: set budget.{missing[0]} in the order"
+        raise DeniedError(words, code="budget_missing")
+
+
+def _left(entry: OrganisationBudget, used: Amount) -> str:
+    tokens = None if entry.tokens is None else f"{number(max(0, entry.tokens - used.tokens))} tokens"
+    money = None if entry.cost_usd is None else f"{number(max(0, nano(entry.cost_usd) - used.nano_usd) / BILLION)} USD"
+    return " and ".join(each for each in (tokens, money) if each)
+
+
+def _key(entry: OrganisationBudget, now: datetime) -> str:
+    return f"budgets.{entry.name}.{entry.period}-{entry.starts(now):%Y-%m-%d}"
