@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as msgspec_replace
 
 from gatewright.bus.memory.bus import MemoryBus
+from gatewright.contracts import Error, SubmitReply
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, LimitError
 from gatewright.run.state import Run
+from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.intake.budget_accounts import Amount, BudgetAccount, BudgetAccounts
-from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget
-from tests.gatekeeper.publishing import HandClock
+from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget, RunDefault
+from tests.factories import make_request
+from tests.gatekeeper.publishing import HandClock, make_publisher, open_intake
 
 NOW = datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
 
@@ -75,3 +81,42 @@ async def test_a_run_without_budget_is_refused(bus: MemoryBus) -> None:
     with pytest.raises(DeniedError, match="team") as refusal:
         await accounts(bus, limit).reserve("run-a", (limit,), Budget())
     assert refusal.value.reason == "budget_missing"
+
+
+async def test_a_run_reserves_its_default_budget_until_its_seal(bus: MemoryBus, gates: GateEngine, tmp_path: Path) -> None:
+    policy = BudgetsPolicy(version="1", budgets=(entry(publishers=("*",)),), run_default=RunDefault(tokens=60))
+    intake = open_intake(bus, gates, tmp_path, make_publisher("default"))
+    submissions = intake.results.submissions
+    plain = submissions.orchestrator
+    held = BudgetAccounts(bus, policy, intake.clock, plain.current)
+    intake.results = replace(intake.results, submissions=replace(submissions, orchestrator=replace(plain, accounts=held)))
+    order = msgspec_replace(make_request(), executor=None)
+    first = await intake.submit(msgspec_replace(order, idempotency_key="a" * 16))
+    assert isinstance(first, SubmitReply), first
+    run = await intake.run(first.run_id)
+    assert run is not None
+    assert run.request is not None
+    assert run.request.budget == Budget(tokens=60)
+    assert run.sealed is not None
+    assert (await held.account(policy.budgets[0])).used == Amount()  # the gate refused the run: it used nothing
+    await held.reserve("run-other", policy.budgets, Budget(tokens=60))
+    again = await intake.submit(msgspec_replace(order, idempotency_key="a" * 16))
+    assert isinstance(again, SubmitReply), again
+    second = await intake.submit(msgspec_replace(order, idempotency_key="b" * 16))
+    assert isinstance(second, Error), second
+    assert second.code == "organisation_budget_exceeded"
+    assert "40 tokens left this day" in second.message
+    assert await intake.runs() == {first.run_id}
+    for task in intake.following:
+        task.cancel()
+
+
+async def test_the_reservation_of_an_unknown_run_returns_after_an_hour(bus: MemoryBus) -> None:
+    limit, clock = entry(period="month"), HandClock()
+    held = BudgetAccounts(bus, BudgetsPolicy(version="1", budgets=(limit,)), clock, unknown)
+    await held.reserve("run-lost", (limit,), Budget(tokens=100))
+    with pytest.raises(LimitError):
+        await held.reserve("run-a", (limit,), Budget(tokens=100))
+    clock.seconds = 3601
+    await held.reserve("run-a", (limit,), Budget(tokens=100))
+    assert (await held.account(limit)).reserved.keys() == {"run-a"}
