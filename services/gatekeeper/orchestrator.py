@@ -33,6 +33,7 @@ from gatewright.run.spending import awaited_accounts
 from gatewright.run.state import Run
 from gatewright.run.states import WAITING
 from gatewright.secrets.documents import redact_words
+from gatewright.services.gatekeeper.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.gate_checks import next_step, required_checks
 from gatewright.services.gatekeeper.decider.inputs import (
@@ -49,7 +50,6 @@ from gatewright.services.gatekeeper.decider.inputs import (
 )
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher, UnderWay
 from gatewright.services.gatekeeper.gates.engine import GateEngine
-from gatewright.services.gatekeeper.intake.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.run_metrics import measure
 from gatewright.tasks.protocol import cancel_notice

@@ -34,6 +34,7 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.mirror_care import look_after
 from gatewright.service.process import Service
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
+from gatewright.services.gatekeeper.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.consumer import InputConsumer
 from gatewright.services.gatekeeper.decider.inputs import Continue
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
@@ -42,7 +43,6 @@ from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.intake.agent_questions import AgentQuestionService
 from gatewright.services.gatekeeper.intake.approvals import ApprovalService
-from gatewright.services.gatekeeper.intake.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.intake.claims import ClaimListener
 from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits

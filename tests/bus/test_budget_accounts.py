@@ -10,7 +10,7 @@ from gatewright.clock import SystemClock
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import LimitError
 from gatewright.run.state import Run
-from gatewright.services.gatekeeper.intake.budget_accounts import Amount, BudgetAccounts
+from gatewright.services.gatekeeper.budget_accounts import Amount, BudgetAccounts
 from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget
 from tests.unauthenticated_nats import OpenServer
 

@@ -16,9 +16,9 @@ from gatewright.errors import DeniedError, GatewrightError, LimitError, Unavaila
 from gatewright.host_errors import host_errors
 from gatewright.secrets.documents import check_document, redact_document
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.services.gatekeeper.budget_accounts import may_ask_models, with_default
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.intake import publishers
-from gatewright.services.gatekeeper.intake.budget_accounts import may_ask_models, with_default
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.reading import read
 from gatewright.services.gatekeeper.intake.replies import error_document, reply

@@ -63,10 +63,15 @@ class BudgetAccount(msgspec.Struct, frozen=True):
         return total
 
     def reserve(self, run_id: str, wanted: Amount, limit: OrganisationBudget, now: datetime) -> BudgetAccount | None:
-        """Return the account with the reservation; None when it exceeds the limit. A repeated reservation changes nothing."""
-        if run_id in self.reserved:
+        """Return the account with the reservation; None when it exceeds the limit.
+
+        A repeated reservation keeps the larger amount: an order of the same key may ask for more.
+        """
+        held = self.reserved[run_id].amount if run_id in self.reserved else Amount()
+        wanted = Amount(max(held.tokens, wanted.tokens), max(held.nano_usd, wanted.nano_usd))
+        if run_id in self.reserved and wanted == held:
             return self
-        after = self.used.plus(wanted)
+        after = Amount(self.used.tokens - held.tokens + wanted.tokens, self.used.nano_usd - held.nano_usd + wanted.nano_usd)
         if limit.tokens is not None and after.tokens > limit.tokens:
             return None
         if limit.cost_usd is not None and after.nano_usd > nano(limit.cost_usd):
@@ -95,7 +100,7 @@ class BudgetAccounts:
         return tuple(each for each in self.policy.budgets if each.covers(publisher, url))
 
     async def reserve(self, run_id: str, entries: Sequence[OrganisationBudget], budget: Budget) -> None:
-        """Reserve ``budget`` in all entries, or in none.
+        """Reserve ``budget`` in all entries; after a refusal, in none that the run had no reservation in before.
 
         Raises:
             DeniedError: the run has no budget for a limited resource (``budget_missing``).
@@ -105,14 +110,13 @@ class BudgetAccounts:
         for entry in entries:
             _check_budget(entry, budget)
         wanted = Amount(budget.tokens or 0, nano(budget.cost_usd or 0))
-        taken: list[OrganisationBudget] = []
+        new: dict[str, bool] = {}
         try:
             for entry in entries:
-                await self._reserve(run_id, entry, wanted, now)
-                taken.append(entry)
+                new[_key(entry, now)] = await self._reserve(run_id, entry, wanted, now)
         except LimitError:
-            for entry in taken:
-                await self._settle(_key(entry, now), run_id, Amount())
+            for key in [key for key, is_new in new.items() if is_new]:
+                await self._settle(key, run_id, Amount())
             raise
 
     async def settle(self, run: Run) -> None:
@@ -136,20 +140,24 @@ class BudgetAccounts:
 
         return await self._change(_key(entry, now), tidy)
 
-    async def _reserve(self, run_id: str, entry: OrganisationBudget, wanted: Amount, now: datetime) -> None:
-        async def change(account: BudgetAccount) -> tuple[BudgetAccount, Amount | None]:
+    async def _reserve(self, run_id: str, entry: OrganisationBudget, wanted: Amount, now: datetime) -> bool:
+        """Reserve in one entry. Return whether the run had no reservation there before."""
+
+        async def change(account: BudgetAccount) -> tuple[BudgetAccount, Amount | bool]:
+            new = run_id not in account.reserved
             after = account.reserve(run_id, wanted, entry, now)
             if after is None:
                 account = await self._tidied(account, now)
                 after = account.reserve(run_id, wanted, entry, now)
-            return (account, account.used) if after is None else (after, None)
+            return (account, account.used) if after is None else (after, new)
 
         used = await self._change(_key(entry, now), change)
-        if used is not None:
+        if isinstance(used, Amount):
             ends = entry.ends(now)
             left = f"the budget {entry.name} has {_left(entry, used)} left this {entry.period}"
             words = f"{left}; it begins anew at {ends.isoformat()}"
             raise LimitError(words, retry_after=(ends - now).total_seconds(), code="organisation_budget_exceeded")
+        return used
 
     async def _tidied(self, account: BudgetAccount, now: datetime) -> BudgetAccount:
         """Return the account after settling the sealed runs and dropping the old reservations of unknown runs."""

@@ -16,8 +16,8 @@ from gatewright.contracts import Error, SubmitReply
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, LimitError
 from gatewright.run.state import Run
+from gatewright.services.gatekeeper.budget_accounts import Amount, BudgetAccount, BudgetAccounts
 from gatewright.services.gatekeeper.gates.engine import GateEngine
-from gatewright.services.gatekeeper.intake.budget_accounts import Amount, BudgetAccount, BudgetAccounts
 from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget, RunDefault
 from tests.factories import make_request
 from tests.gatekeeper.publishing import HandClock, make_publisher, open_intake
@@ -120,3 +120,23 @@ async def test_the_reservation_of_an_unknown_run_returns_after_an_hour(bus: Memo
     clock.seconds = 3601
     await held.reserve("run-a", (limit,), Budget(tokens=100))
     assert (await held.account(limit)).reserved.keys() == {"run-a"}
+
+
+async def test_a_second_order_of_one_key_reserves_what_it_asks_for(bus: MemoryBus) -> None:
+    held = accounts(bus, entry())
+    await held.reserve("run-a", (entry(),), Budget(tokens=10))
+    await held.reserve("run-a", (entry(),), Budget(tokens=70))
+    await held.reserve("run-a", (entry(),), Budget(tokens=20))
+    assert (await held.account(entry())).used == Amount(70)
+    with pytest.raises(LimitError):
+        await held.reserve("run-b", (entry(),), Budget(tokens=40))
+
+
+async def test_a_refused_second_order_keeps_the_first_reservation(bus: MemoryBus) -> None:
+    wide, narrow = entry(name="wide", tokens=1000), entry(name="narrow")
+    held = BudgetAccounts(bus, BudgetsPolicy(version="1", budgets=(wide, narrow)), HandClock(), unknown)
+    await held.reserve("run-a", (wide, narrow), Budget(tokens=50))
+    with pytest.raises(LimitError):
+        await held.reserve("run-a", (wide, narrow), Budget(tokens=500))
+    assert (await held.account(narrow)).used == Amount(50)
+    assert (await held.account(wide)).used.tokens >= 50
