@@ -17,7 +17,7 @@ from tests.command_line import invoke
 #: The keys of the last line of ``run --json``, in their order: programs read them.
 RESULT_FIELDS = (
     *("run_id", "status", "bundle", "branch", "commit", "tree", "duration_sec"),
-    *("failure", "retry_with", "remarks", "kind"),
+    *("failure", "retry_with", "remarks", "kind", "findings"),
 )
 
 MakeRepository = Callable[[str], Path]
