@@ -22,6 +22,7 @@ LOADERS = {
     "repositories.json": r"open_mirrors\(|REPOSITORIES_FILE\.load\(",
     "stores.json": r"STORES_FILE\.load\(",
     "forges.json": r"load_forges\(",
+    "research.json": r"RESEARCH_FILE\.load\(",
     "retention.json": r"load_expiry\(",
 }
 READERS = {each.name: each.also_read_by for each in POLICY_FILES}

@@ -57,7 +57,8 @@ def test_a_flake_is_named_listed_and_never_green(
         assert f"{TEST} failed and passed on tree {red['tree'][:12]}" in stack.command("show", green["run_id"]).stdout
 
         stack.kill("gatekeeper")
-        wait_until(lambda: is_ready(stack) and listed(stack) == [flake])
+        wait_until(lambda: is_ready(stack) and stack.command("tests", "flaky", "--json").returncode == 0)
+        assert listed(stack) == [flake]
         (prefix / "slow").touch()
         code, known = stack.run(repository.path, *words, "python tools/change.py 4")
         assert (code, known["status"]) == (1, "FAILED")

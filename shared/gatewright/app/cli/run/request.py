@@ -140,7 +140,7 @@ def prepare(
         },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
-        executor=answer.executor if (kind.searches or ways_named(options)) and not answer.candidates else None,
+        executor=answer.executor if (kind.searches or (kind.lands and ways_named(options))) and not answer.candidates else None,
         candidates=answer.candidates or None,
         sharding=Sharding(**values_below(options, "sharding")) if kind.plans else None,
         environment=_environment(shown),
