@@ -306,7 +306,8 @@ async def test_excluded_objects_stay_pointers(media: Repository, where: str) -> 
     assert await linked_files(mirror, await mirror.resolve("HEAD")) == ()
 
 
-async def test_damaged_object_is_not_shown(copies: Workspaces, media: Repository) -> None:
+async def test_damaged_object_is_not_shown(media: Repository, tmp_path: Path) -> None:
+    copies = Workspaces(tmp_path / "copies", overlay=False)  # a shared one may hold this tree from another test
     store_object(media.path / ".git/lfs", CONTENT).write_bytes(CONTENT[::-1])
     mirror = await opened(media)
     with pytest.raises(DeniedError) as caught:
