@@ -69,6 +69,12 @@ def test_a_forged_quote_is_refused_before_review(stack: Stack, make_project: Mak
     assert run.review is None
 
 
+def test_two_equal_documents_are_distinguished_by_name(stack: Stack, make_project: MakeProject) -> None:
+    request = searched(make_project(), "holds at most 512 messages", 10)
+    run = finished(stack, replace(request, artifacts=(*request.artifacts, artifact("document:copy.txt", DOCUMENT))))
+    assert (run.status, run.failure) == ("SUCCESS", None)
+
+
 def test_a_document_of_another_digest_is_refused(stack: Stack, make_project: MakeProject) -> None:
     request = searched(make_project(), "holds at most 512 messages", 10)
     other = artifact("document:queue.txt", b"other")

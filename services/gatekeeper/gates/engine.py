@@ -256,14 +256,7 @@ class GateEngine:
         try:
             patch = await self.artifacts.get_artifact(result.git.patch) if result.git.patch else b""
             report.saw(seen.PATCH, result.git.patch)
-            judge_artifacts(context, result.artifacts)
-            await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
-            await judge_calls(context, run, task.role, result.artifacts, result.usage)
-            note_redactions(context, result, result.artifacts)
-            report.checked(RESULT_RULE)
-            for broken in broken_by_result(result, task, run):
-                report.violate(*broken)
-            _judge_times(context, run, result.started_at, result.finished_at)
+            await _judge_result(context, question)
             contract = task.contract or _contract(run)
             change = context.of_change(contract, await self._mirror(run), run.accepted.approval_rules)
             tree = await candidates.judge_patch(change, self.secrets, patch, run)
@@ -285,14 +278,7 @@ class GateEngine:
         context = self._begin(run, "citations", task.task_id)
         report = context.report
         try:
-            judge_artifacts(context, result.artifacts)
-            await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
-            await judge_calls(context, run, task.role, result.artifacts, result.usage)
-            note_redactions(context, result, result.artifacts)
-            report.checked(RESULT_RULE)
-            for broken in broken_by_result(result, task, run):
-                report.violate(*broken)
-            _judge_times(context, run, result.started_at, result.finished_at)
+            await _judge_result(context, question)
             if result.git.patch:
                 report.violate("result_contradicts", RESULT_RULE, "a searcher changes nothing, and this one made a patch")
             await judge_citations(context, task.contract or _contract(run), result)
@@ -507,6 +493,19 @@ def _judge_times(context: GateContext, run: Run, *stamps: str) -> None:
     context.report.checked(times.RULE)
     for broken in times.broken_by_times(run, context.now, *stamps):
         context.report.violate(*broken)
+
+
+async def _judge_result(context: GateContext, question: q.DiffCheck) -> None:
+    """Judge what the results of all workers have in common: artifacts, model calls, identity and times."""
+    run, task, result = question.run, question.task, question.result
+    judge_artifacts(context, result.artifacts)
+    await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
+    await judge_calls(context, run, task.role, result.artifacts, result.usage)
+    note_redactions(context, result, result.artifacts)
+    context.report.checked(RESULT_RULE)
+    for broken in broken_by_result(result, task, run):
+        context.report.violate(*broken)
+    _judge_times(context, run, result.started_at, result.finished_at)
 
 
 async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:

@@ -19,7 +19,7 @@ from gatewright.prompts.fence import fence_text
 from gatewright.research.get_client import RequestRecord
 from gatewright.research.port import REFUSED, FetchedSource, ResearchSource, SearchHit
 from gatewright.research.source_text import SourceTexts
-from gatewright.rules.reports.citations import LEAST_QUOTE, locate_quote
+from gatewright.rules.reports.citations import is_too_short, locate_quote
 from gatewright.secrets.scanner import SecretScanner
 
 #: Results of one search, characters of a source that one step shows, and sources of one question.
@@ -145,7 +145,7 @@ def _faults(claims: Sequence[ProposedClaim], texts: Mapping[str, str]) -> Iterat
         for quote in claim.quotes:
             if quote.source not in texts:
                 yield f"claim {number}: {quote.source[:80]!r} is no source that you read"
-            elif sum(letter.isalnum() for letter in quote.text) < LEAST_QUOTE:
+            elif is_too_short(quote.text):
                 yield f"claim {number}: {quote.text[:80]!r} is too short: quote a sentence"
             elif locate_quote(texts[quote.source], quote.text) is None:
                 yield f"claim {number}: {quote.text[:80]!r} does not stand in {quote.source}: quote it word by word"

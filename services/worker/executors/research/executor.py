@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from gatewright.budgets import command_seconds
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import EvidenceBundle, TaskContract, codec
+from gatewright.contracts.reports import EvidenceClaim
 from gatewright.contracts.vocabulary import Count, Document
 from gatewright.errors import MalformedError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
@@ -25,6 +26,7 @@ from gatewright.research.documents import GivenDocuments, given_documents
 from gatewright.research.findings import LOG
 from gatewright.research.get_client import GetClient
 from gatewright.research.policy import ResearchPolicy
+from gatewright.research.port import ResearchSource
 from gatewright.research.searxng import SearXng
 from gatewright.research.source_text import SourceTexts
 from gatewright.secrets.scanner import SecretScanner
@@ -116,7 +118,7 @@ class ResearchExecutor:
     async def _desk(self, job: Job) -> ResearchDesk:
         texts, contract = SourceTexts(), job.contract
         desk = ResearchDesk([], texts, self._scanner, self._policy.requests)
-        places: list[Any] = [
+        places: list[ResearchSource] = [
             SearXng(service, GetClient(service, self._policy, desk.log.append, self._store, self._clock))
             for service in self._policy.services
         ]
@@ -192,7 +194,7 @@ def _newest(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _findings(
-    contract: TaskContract, desk: ResearchDesk, claims: tuple[Any, ...], limitations: tuple[str, ...], now: str
+    contract: TaskContract, desk: ResearchDesk, claims: tuple[EvidenceClaim, ...], limitations: tuple[str, ...], now: str
 ) -> EvidenceBundle:
     run = contract.log_refs.run_id
     return EvidenceBundle(

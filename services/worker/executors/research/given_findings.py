@@ -29,17 +29,14 @@ class GivenFindings:
         """Return the findings with the sources among the documents. Raises MalformedError for another document."""
         data = await read_artifact(job.contract, job.answer, job.artifacts)
         bundle = codec.decode(data, EvidenceBundle)
-        contents = [
-            (each.name, await read_artifact(job.contract, each.name, job.artifacts))
-            for each in given_documents(job.contract.inputs.artifacts)
-        ]
-        by_digest = {hashlib.sha256(content).hexdigest(): (name, content) for name, content in contents}
+        given = given_documents(job.contract.inputs.artifacts)
+        contents = {each.name: await read_artifact(job.contract, each.name, job.artifacts) for each in given}
         texts, read = SourceTexts(), []
         for source in bundle.sources:
-            name, content = by_digest.get(source.sha256 or "", ("", b""))
-            if name != source.uri:
+            content = contents.get(source.uri)
+            if content is None or hashlib.sha256(content).hexdigest() != source.sha256:
                 raise MalformedError(f"source {source.name[:80]} is no document of the contract", code="citation_not_found")
-            fetched = as_fetched(name, content, bundle.created_at)
+            fetched = as_fetched(source.uri, content, bundle.created_at)
             read.append(ReadSource(source.name, fetched, await texts.read(content, fetched.media_type)))
         return keep_findings(data, bundle, read, self._scanner)
 

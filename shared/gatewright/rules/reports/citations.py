@@ -15,7 +15,7 @@ NOT_FOUND: Final = "citation_not_found"
 NOT_INDEPENDENT: Final = "citations_not_independent"
 CODES: Final = frozenset({MISSING, NOT_FOUND, NOT_INDEPENDENT})
 #: Letters and digits of the shortest quote: shorter ones stand in any text.
-LEAST_QUOTE: Final = 12
+_LEAST_QUOTE: Final = 12
 _QUOTED: Final = 80
 
 
@@ -56,12 +56,17 @@ def _broken_sources(number: int, claim: EvidenceClaim, addresses: Mapping[str, s
         yield Broken(NOT_INDEPENDENT, RULE, f"claim {number} quotes {len(found)} hosts; research.json requires {hosts}")
 
 
+def is_too_short(quoted: str) -> bool:
+    """Return whether a quote has too few letters and digits to identify a place."""
+    return sum(letter.isalnum() for letter in quoted) < _LEAST_QUOTE
+
+
 def fault_of(quote: EvidenceQuote, texts: Mapping[str, str]) -> str:
     """Return why a quote does not hold; empty if it does."""
     text = texts.get(quote.source)
     if text is None:
         return f"source {quote.source[:_QUOTED]!r} is not stored"
-    if sum(letter.isalnum() for letter in quote.text) < LEAST_QUOTE:
+    if is_too_short(quote.text):
         return f"{quote.text[:_QUOTED]!r} is too short to identify a place"
     if not text.startswith(quote.text, quote.offset):
         return f"{quote.text[:_QUOTED]!r} does not stand in source {quote.source!r} at {quote.offset}"
