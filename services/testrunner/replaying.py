@@ -46,6 +46,8 @@ _LONGEST: Final = 60.0
 _ELSEWHERE: Final = "/tmp"  # noqa: S108 - the sandbox's own
 #: How a repeated call ended that has a result.
 _ENDED: Final = frozenset({"returned", "raised"})
+#: Metadata of a project, which can name plugins of runners but belongs to the installed project too.
+_METADATA: Final = b".egg-info/entry_points.txt"
 _EQUAL: Final = "equal to anything"
 _COMPARED: Final = frozenset({"compared", "differs"})
 #: Variables by which runners are known, and those of places.
@@ -201,7 +203,8 @@ def _is_of_tests(path: str, *, data: bool) -> bool:
     """Whether it is a source of tests, or what only configures their runner; with ``data``, or anything that they read."""
     name = path.encode()
     is_part = is_test(name) and (data or language_of(name) is not None)
-    return is_part or is_runner_setting(name) or (data and is_test_data(name))
+    configures = is_runner_setting(name) and not name.endswith(_METADATA)
+    return is_part or configures or (data and is_test_data(name))
 
 
 def _recording_of(report: RunnerReport) -> Recording:

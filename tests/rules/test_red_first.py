@@ -11,7 +11,6 @@ from gatewright.contracts.vocabulary import AcceptanceTest, Agent, TestPurpose
 from gatewright.rules.reports.proof import broken_by_red_first, in_words, proof_clauses, red_first_in_words
 from gatewright.rules.reports.proof_facts import broken_by_facts
 from gatewright.rules.reports.tests import Ordered
-from gatewright.rules.reports.untested import Untested
 from tests.factories import make_contract
 
 FOUND = RedFirst(tests=4, failed_count=3, passed_count=1, passed=("tests/test_a.py::test_b",))
@@ -39,18 +38,14 @@ def contract(tests: TestPurpose = "change") -> TaskContract:
     return replace(make_contract(), tests=tests)
 
 
-def broken(one: Ordered, without: Untested = "refused", tests: TestPurpose = "change") -> list[tuple[str, bytes | None, str]]:
-    found = broken_by_red_first((one,), contract(tests), without)
+def broken(one: Ordered, tests: TestPurpose = "change") -> list[tuple[str, bytes | None, str]]:
+    found = broken_by_red_first((one,), contract(tests))
     return [(each.code, each.path, each.detail) for each in found]
 
 
-def test_a_strict_pack_refuses_a_test_that_passes_without_the_change() -> None:
+def test_a_test_that_passes_without_the_change_is_named() -> None:
     detail = "unit: pass without the change: tests/test_a.py::test_b"
     assert broken(ordered(FOUND)) == [("passes_without_change", b"tests/test_a.py", detail)]
-
-
-def test_a_lax_pack_records_it() -> None:
-    assert broken(ordered(FOUND), "recorded") == []
 
 
 def test_an_order_of_characterisation_tests_permits_it_and_the_verdict_names_that() -> None:

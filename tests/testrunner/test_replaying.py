@@ -11,7 +11,7 @@ from gatewright.contracts import TestReport
 from gatewright.contracts.reports import CallReplay
 from gatewright.contracts.vocabulary import Scope
 from gatewright.rules.reports.proof import in_words
-from gatewright.rules.reports.replays import Behaviour, broken_by_replays
+from gatewright.rules.reports.replays import broken_by_replays
 from gatewright.rules.reports.tests import match_commands
 from tests.ecosystems.suites import CODE, PYTEST, Suite, proof_of
 
@@ -289,6 +289,20 @@ async def test_a_flood_of_calls_is_bounded(suite: Suite) -> None:
     assert (replay.calls, replay.unserialisable) == (8, 1)
 
 
+async def test_tracked_metadata_of_the_project_is_there_outside(tmp_path: Path) -> None:
+    code = b"import importlib.metadata\n\n\ndef price(number):\n"
+    code += b"    return len(importlib.metadata.entry_points(group='shop.prices')) * number\n"
+    files = {
+        "pricing.py": b"",
+        "tests/test_pricing.py": b"import pricing\n\n\ndef test_price():\n    assert pricing.price(2) == 2\n",
+        "conftest.py": b"",
+        "shop.egg-info/PKG-INFO": b"Metadata-Version: 2.1\nName: shop\nVersion: 1\n",
+        "shop.egg-info/entry_points.txt": b"[shop.prices]\nnew = pricing:price\n",
+    }
+    replay = replay_of(await Suite(tmp_path, files).tested({"pricing.py": code}))
+    assert (replay.replayed, replay.differ_count) == (1, 0)
+
+
 async def test_calls_of_threads_and_workers_are_recorded(tmp_path: Path) -> None:
     tests = (
         b"import threading\nimport pricing\n\n\ndef test_thread():\n    made = []\n"
@@ -300,16 +314,13 @@ async def test_calls_of_threads_and_workers_are_recorded(tmp_path: Path) -> None
     assert [each.arguments for each in replay.differ] == ["(3)"]
 
 
-@pytest.mark.parametrize(
-    ("rule", "codes"),
-    [("recorded", []), ("refused", ["behaves_differently_under_test"]), ("required", ["behaves_differently_under_test"])],
-)
-async def test_the_pack_decides_about_differences(suite: Suite, rule: Behaviour, codes: list[str]) -> None:
+@pytest.mark.parametrize("required", [False, True])
+async def test_a_refusal_shows_both_results(suite: Suite, required: bool) -> None:
     report = await suite.tested({"pricing.py": source(QUESTIONS["loaded modules"])})
     assert suite.contract is not None
     ordered = match_commands(report, suite.contract)[0]
-    broken = list(broken_by_replays(ordered, suite.contract, rule))
-    assert [each.code for each in broken] == codes
+    broken = list(broken_by_replays(ordered, suite.contract, required=required))
+    assert [each.code for each in broken] == ["behaves_differently_under_test"]
     for each in broken:
         assert each.path == b"pricing.py"
         assert each.detail.startswith(
@@ -323,7 +334,7 @@ async def test_a_file_that_the_contract_names_may_differ(suite: Suite) -> None:
         scope=Scope(allow_protected_paths=("pricing.py",)),
     )
     assert suite.contract is not None
-    assert list(broken_by_replays(match_commands(report, suite.contract)[0], suite.contract, "refused")) == []
+    assert list(broken_by_replays(match_commands(report, suite.contract)[0], suite.contract, required=False)) == []
 
 
 async def test_a_missing_comparison_fails_only_where_it_is_required(suite: Suite) -> None:
@@ -331,8 +342,8 @@ async def test_a_missing_comparison_fails_only_where_it_is_required(suite: Suite
     report = await suite.tested({"pricing.py": f"{meddling}\n{CODE['pricing.py'].decode()}".encode()})
     assert suite.contract is not None
     ordered = match_commands(report, suite.contract)[0]
-    assert list(broken_by_replays(ordered, suite.contract, "refused")) == []
-    assert [each.code for each in broken_by_replays(ordered, suite.contract, "required")] == ["tests_unproven"]
+    assert list(broken_by_replays(ordered, suite.contract, required=False)) == []
+    assert [each.code for each in broken_by_replays(ordered, suite.contract, required=True)] == ["tests_unproven"]
 
 
 async def test_a_program_that_forges_results_outside_is_not_believed(suite: Suite) -> None:
@@ -357,12 +368,12 @@ async def test_functions_whose_calls_never_repeat_are_a_missing_comparison(suite
     assert suite.contract is not None
     ordered = match_commands(report, suite.contract)[0]
     assert replay_of(report).called > 0 == replay_of(report).replayed
-    assert [each.code for each in broken_by_replays(ordered, suite.contract, "required")] == ["tests_unproven"]
+    assert [each.code for each in broken_by_replays(ordered, suite.contract, required=True)] == ["tests_unproven"]
 
 
 async def test_a_refusal_of_a_hidden_command_shows_no_call(suite: Suite) -> None:
     report = await suite.tested({"pricing.py": source(QUESTIONS["loaded modules"])})
     assert suite.contract is not None
     ordered = [one._replace(test=replace(one.test, hidden=True)) for one in match_commands(report, suite.contract)[0]]
-    (broken,) = broken_by_replays(ordered, suite.contract, "refused")
+    (broken,) = broken_by_replays(ordered, suite.contract, required=False)
     assert broken.detail.startswith("suite: pricing.price differs outside of the test runner; it passes only if")

@@ -15,6 +15,7 @@ from gatewright.contracts.vocabulary import (
     NonEmpty,
     PolicyPack,
     Positive,
+    TestPurpose,
     keep_one_spelling,
 )
 
@@ -46,6 +47,8 @@ class JudgeRule(Document):
     """What the commands see beside the repository."""
     allow_tests: tuple[NonEmpty, ...] = ()
     """Protected paths that may change, such as tests, where the policy lets a contract allow that."""
+    test_purpose: TestPurpose = "change"
+    """Whether new and changed tests show the change, or may pass without it (characterisation)."""
     policy_pack: PolicyPack = "low"
     """Risk tier of the runs."""
     authors: tuple[_Login, ...] = ()
@@ -58,7 +61,7 @@ class JudgeRule(Document):
     """Where a judged change lands; by default nowhere, so that only its check is shown."""
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "policy_pack", "forks", "landing")
+        keep_one_spelling(self, "test_purpose", "policy_pack", "forks", "landing")
 
 
 class ForgeEntry(Document):

@@ -148,6 +148,9 @@ class RunStatus(Document):
     silent_since: Timestamp | None = None
     """Since when claims of the run's open tasks have been missing; left out while the run is not silent."""
 
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "task_type")
+
 
 class EventsRequest(Document):
     """Asks for the events of a run after those that the sender has. The answer is a ``run_events.v1``, or an ``error.v1``."""

@@ -33,7 +33,7 @@ def test_the_order_follows_the_policy() -> None:
     assert made.allowed_paths == ("src", "tests")
     assert made.scope == Scope(allow_protected_paths=("tests",))
     assert made.acceptance_tests == RULE.tests
-    assert made.policy_pack == "medium"
+    assert (made.policy_pack, made.tests) == ("medium", "characterisation")
     assert made.budget == Budget(wall_sec=900)
     assert made.source_branch == SourceBranch(
         name="refs/pull/7/head",

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from gatewright.contracts import ReviewReport, TaskContract, TestReport
 from gatewright.environment_state import ADVICE, CHANGED
+from gatewright.git.paths import display
 from gatewright.patterns import TextPattern
+from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
 from gatewright.rules.reports import mutation, replays, untested
 from gatewright.rules.reports import proof as proofs
@@ -17,6 +19,9 @@ from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
+#: The reason of approval rules about proofs, and the advice where there is none.
+_PROOF = "test_proof"
+_NO_RULE = "no approval rule asks a person about it: the operator can add one of the reason test_proof to approval_rules.json"
 _URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
 
@@ -63,7 +68,7 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
         report.violate(*broken)
     if tests.status == "ERROR":
         return
-    _judge_proof(context, ordered, contract, changed)
+    _judge_proof(context, ordered, run, contract, changed)
     report.checked(RULE)
     for broken in broken_by_facts(tests, ordered, changed):
         report.violate(*broken)
@@ -79,22 +84,24 @@ def judge_tests(context: GateContext, tests: TestReport, run: Run, contract: Tas
 
 
 def _judge_proof(
-    context: GateContext, ordered: tuple[Ordered, ...], contract: TaskContract, changed: tuple[bytes, ...]
+    context: GateContext, ordered: tuple[Ordered, ...], run: Run, contract: TaskContract, changed: tuple[bytes, ...]
 ) -> None:
     """Report what is unproven, if the pack does not refuse it, and the results of the baseline's tests."""
     packs = context.policies.packs
     name = contract.policy_pack or packs.default
     pack = packs.pack(name)
-    testing, without = pack.testing, pack.passes_without_change
-    words = f"policy_pack.{name}.testing: {testing}, untested_change: {pack.untested_change}, passes_without_change: {without}"
-    words += f", behaviour: {pack.behaviour}"
+    words = f"policy_pack.{name}.testing: {pack.testing}, untested_change: {pack.untested_change}"
+    words += f", passes_without_change: {pack.passes_without_change}, behaviour: {pack.behaviour}"
     context.report.checked(proofs.RULE, words)
-    found = [*proofs.broken_by_proof(ordered, contract, testing), *proofs.broken_by_left_out(ordered, changed, testing)]
-    found += proofs.broken_by_red_first(ordered, contract, without)
+    found = [*proofs.broken_by_proof(ordered, contract, pack.testing)]
+    found += proofs.broken_by_left_out(ordered, changed, pack.testing)
     found += untested.broken_by_coverage(ordered)
-    found += replays.broken_by_replays(ordered, contract, pack.behaviour)
-    for broken in (*found, *untested.broken_by_untested(ordered, pack.untested_change)):
+    for broken in found:
         context.report.violate(*broken)
+    _judge_by_pack(context, run, pack.passes_without_change, proofs.broken_by_red_first(ordered, contract))
+    required = pack.behaviour == "required"
+    _judge_by_pack(context, run, pack.behaviour, replays.broken_by_replays(ordered, contract, required=required))
+    _judge_by_pack(context, run, pack.untested_change, untested.broken_by_untested(ordered))
     for words, files in untested.untested_changes(ordered).items() if pack.untested_change == "recorded" else ():
         context.report.note(f"{words}: {', '.join(files)}")
     if endings := untested.unmeasured_changes(ordered):
@@ -112,6 +119,19 @@ def _judge_proof(
             notes.append(proofs.baseline_tests_in_words(proof.baseline_tests))
         for words in filter(None, notes):
             context.report.note(f"{one.test.name}: {words}")
+
+
+def _judge_by_pack(context: GateContext, run: Run, rule: replays.Behaviour, found: Iterable[Broken]) -> None:
+    """Refuse what the pack refuses. ``asked``: add a request for approval instead, where an approval rule asks a person."""
+    has_rule = run.kind.lands and any(each.reason == _PROOF for each in run.accepted.approval_rules)
+    for broken in found if rule != "recorded" else ():
+        if rule != "asked":
+            context.report.violate(*broken)
+        elif has_rule:
+            where = f": {display(broken.path)}" if broken.path is not None else ""
+            context.report.asks(_PROOF, f"{broken.detail}{where}")
+        else:
+            context.report.violate(*broken._replace(detail=f"{broken.detail}; {_NO_RULE}"))
 
 
 def _judge_mutants(context: GateContext, ordered: tuple[Ordered, ...], run: Run) -> None:

@@ -102,12 +102,12 @@ def broken_by_environment(ordered: Sequence[Ordered]) -> Iterator[Broken]:
             yield Broken(SHADOWED, RULE, words)
 
 
-def broken_by_red_first(ordered: Sequence[Ordered], contract: TaskContract, without: untested.Untested) -> Iterator[Broken]:
-    """Yield new and changed tests that pass without the change, if the pack refuses them and the contract does not allow them.
+def broken_by_red_first(ordered: Sequence[Ordered], contract: TaskContract) -> Iterator[Broken]:
+    """Yield new and changed tests that pass without the change, if the contract does not allow them.
 
     Tests without a result are no fault: a test that waits for the change is stopped at a limit.
     """
-    for one in ordered if without == "refused" and contract.tests == "change" else ():
+    for one in ordered if contract.tests == "change" else ():
         red = one.final.proof.red_first if one.final.proof is not None else None
         if one.test.must_pass and not one.test.hidden and red is not None:
             yield from _by_file(red.passed, f"{one.test.name}: pass without the change", PASSES_BEFORE)

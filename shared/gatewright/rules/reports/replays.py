@@ -14,8 +14,9 @@ from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.rules.broken import Broken
 from gatewright.rules.reports.tests import Ordered, passed
 
-#: Requirement of a policy pack: record differences, refuse them, or require that calls could be compared, too.
-Behaviour = Literal["recorded", "refused", "required"]
+#: Requirement of a policy pack: record differences, have a person decide on them, refuse them, or require that calls could be
+#: compared, too.
+Behaviour = Literal["recorded", "asked", "refused", "required"]
 
 CODE: Final = "behaves_differently_under_test"
 #: Of a pack that requires a proof, or the comparison.
@@ -27,20 +28,20 @@ MOST_LISTED: Final = 20
 _OPENED: Final = "it passes only if the contract names this file in scope.allow_protected_paths"
 
 
-def broken_by_replays(ordered: Sequence[Ordered], contract: TaskContract, rule: Behaviour) -> Iterator[Broken]:
+def broken_by_replays(ordered: Sequence[Ordered], contract: TaskContract, *, required: bool) -> Iterator[Broken]:
     """Yield each function with another result outside of the test runner, except in files that the contract names.
 
-    With ``required``, also a command whose calls could not be compared.
+    If ``required``, also each command whose calls could not be compared.
     """
     opened = contract.scope.allow_protected_paths if contract.scope is not None else ()
-    for test, replay in _replays(ordered) if rule != "recorded" else ():
+    for test, replay in _replays(ordered):
         name = test.name
         for call in replay.differ:
             if call.path not in opened:
                 # Makers may read this, and must not learn what a hidden command calls.
                 words = f"{call.function} differs outside of the test runner" if test.hidden else call_in_words(call)
                 yield Broken(CODE, RULE, f"{name}: {words}; {_OPENED}", call.path.encode())
-        if rule == "required" and (replay.unproven or (replay.called and not replay.replayed)):
+        if required and (replay.unproven or (replay.called and not replay.replayed)):
             yield Broken(UNPROVEN, RULE, f"{name}: {replay_in_words(replay)}")
 
 

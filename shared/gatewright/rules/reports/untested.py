@@ -10,8 +10,8 @@ from gatewright.rules.broken import Broken
 from gatewright.rules.reports.replays import RULE
 from gatewright.rules.reports.tests import Ordered, passed
 
-#: Requirement on changed files that no test uses, and on tests that pass without the change.
-Untested = Literal["recorded", "refused"]
+#: Requirement on changed files that no test uses, and on tests that pass without the change. ``asked``: a person decides.
+Untested = Literal["recorded", "asked", "refused"]
 
 UNTESTED: Final = "untested_change"
 MISSING: Final = "coverage_missing"
@@ -62,9 +62,9 @@ def group_by_words(files: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def broken_by_untested(ordered: Sequence[Ordered], untested: Untested) -> Iterator[Broken]:
-    """Yield each changed file that no command tests, if the pack refuses such files."""
-    for words, paths in untested_changes(ordered).items() if untested == "refused" else ():
+def broken_by_untested(ordered: Sequence[Ordered]) -> Iterator[Broken]:
+    """Yield each changed file that no command tests."""
+    for words, paths in untested_changes(ordered).items():
         for path in paths:
             yield Broken(UNTESTED, RULE, words, path.encode("utf-8", "surrogatepass"))
 

@@ -86,14 +86,13 @@ def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Ite
         yield moment.contradiction(RESULT, path, verdict, "no command could be run, but the gate judged results")
     if tests.status != "ERROR":
         ordered = test_rules.match_commands(tests, run.contract)[0]
-        unused: untested.Untested = "refused" if gate.code == untested.UNTESTED else "recorded"
-        without: untested.Untested = "refused" if gate.code == proofs.PASSES_BEFORE else "recorded"
-        broken += proofs.broken_by_red_first(ordered, run.contract, without)
+        broken += proofs.broken_by_red_first(ordered, run.contract) if gate.code == proofs.PASSES_BEFORE else ()
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
-        broken += [*proofs.broken_by_left_out(ordered, changed, testing), *untested.broken_by_untested(ordered, unused)]
+        broken += proofs.broken_by_left_out(ordered, changed, testing)
+        broken += untested.broken_by_untested(ordered) if gate.code == untested.UNTESTED else ()
         broken += untested.broken_by_coverage(ordered)
-        behaviours: dict[str, replays.Behaviour] = {replays.CODE: "refused", replays.UNPROVEN: "required"}
-        broken += replays.broken_by_replays(ordered, run.contract, behaviours.get(gate.code or "", "recorded"))
+        if gate.code in {replays.CODE, replays.UNPROVEN}:
+            broken += replays.broken_by_replays(ordered, run.contract, required=gate.code == replays.UNPROVEN)
         broken += broken_by_facts(tests, ordered, replayed.known_changes(run.candidate))
         if run.accepted.mutation is not None:
             broken += mutation.broken_by_mutants(ordered, run.accepted.mutation)
