@@ -10,6 +10,7 @@ import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import TypeVar
 
 import msgspec
@@ -17,18 +18,24 @@ from msgspec.structs import replace
 
 from gatewright.budgets import BILLION, nano, number
 from gatewright.bus.port import Bus
-from gatewright.clock import Clock
-from gatewright.contracts import RunRequest, TaskContract
+from gatewright.clock import Clock, timestamp
+from gatewright.contracts import BudgetState, RunRequest, TaskContract
+from gatewright.contracts.run_status import NEARLY_USED
 from gatewright.contracts.vocabulary import Budget
-from gatewright.errors import ConflictError, DeniedError, LimitError
+from gatewright.errors import BusError, ConflictError, DeniedError, LimitError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.foreign_documents import read_json
+from gatewright.pause import pause_unless
 from gatewright.run.spending import spending_of
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget
+from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metrics import Metrics
 
 #: Age from which the reservation of an unknown run is returned: no acceptance takes longer.
 GRACE = timedelta(hours=1)
+#: Seconds between two looks at all accounts.
+LOOK = 30.0
 _ATTEMPTS = 50
 
 Result = TypeVar("Result")
@@ -56,11 +63,14 @@ class BudgetAccount(msgspec.Struct, frozen=True):
     reserved: dict[str, Reservation] = {}
 
     @property
+    def held(self) -> Amount:
+        """What its runs have reserved."""
+        return reduce(Amount.plus, (each.amount for each in self.reserved.values()), Amount())
+
+    @property
     def used(self) -> Amount:
-        total = self.spent
-        for each in self.reserved.values():
-            total = total.plus(each.amount)
-        return total
+        """Usage and reservations together."""
+        return self.spent.plus(self.held)
 
     def reserve(self, run_id: str, wanted: Amount, limit: OrganisationBudget, now: datetime) -> BudgetAccount | None:
         """Return the account with the reservation; None when it exceeds the limit.
@@ -129,6 +139,27 @@ class BudgetAccounts:
             # The reservation precedes the acceptance: it may be in the period before.
             for key in dict.fromkeys((_key(entry, began), _key(entry, began - GRACE))):
                 await self._settle(key, run.run_id, Amount(used.tokens, used.nano_usd))
+
+    async def states(self, publisher: str = "") -> tuple[BudgetState, ...]:
+        """Return the entries that cover runs of ``publisher``, or all. Raises BusError."""
+        entries = [each for each in self.policy.budgets if not publisher or each.names(publisher)]
+        return tuple([_state_of(each, await self.account(each), self._clock.now()) for each in entries])
+
+    async def watch(self, stop: asyncio.Event, metrics: Metrics, log: Logger) -> None:
+        """Export the used share of each entry, and log once a period that one is nearly used, until shutdown."""
+        warned: set[tuple[str, str]] = set()
+        while not stop.is_set():
+            try:
+                states = await self.states()
+            except BusError as error:
+                log.info("budgets_unknown", code=error.reason, cause=error.message)
+            else:
+                metrics.budgets_used({each.name: each.share for each in states})
+                full = {(each.name, each.ends): each for each in states if each.share >= NEARLY_USED}
+                for key in full.keys() - warned:
+                    log.warning("budget_nearly_used", budget=key[0], share=round(full[key].share, 3), ends=key[1])
+                warned = {*full}
+            await pause_unless(stop, LOOK)
 
     async def account(self, entry: OrganisationBudget) -> BudgetAccount:
         """Return the account of the current period, without reservations of lost and sealed runs."""
@@ -210,6 +241,23 @@ def may_ask_models(document: RunRequest | TaskContract, *, routed: bool) -> bool
     """Return whether a run may call models: a role has a route, or its executor is missing or calls one."""
     executor = document.executor
     return routed or executor is None or EXECUTOR_KINDS[executor.kind].asks_models
+
+
+def _state_of(entry: OrganisationBudget, account: BudgetAccount, now: datetime) -> BudgetState:
+    reserved = account.held
+    return BudgetState(
+        name=entry.name,
+        period=entry.period,
+        ends=timestamp(entry.ends(now)),
+        repositories=entry.repositories,
+        runs=len(account.reserved),
+        spent_tokens=account.spent.tokens,
+        reserved_tokens=reserved.tokens,
+        tokens=entry.tokens,
+        spent_usd=account.spent.nano_usd / BILLION,
+        reserved_usd=reserved.nano_usd / BILLION,
+        cost_usd=entry.cost_usd,
+    )
 
 
 def _check_budget(entry: OrganisationBudget, budget: Budget) -> None:

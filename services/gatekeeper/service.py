@@ -128,6 +128,8 @@ async def serve(service: Service, settings: Settings) -> None:
             paying = group.create_task(debts.pay())
             group.create_task(debts.report())
             group.create_task(claims.keep(service.stop))
+            if orchestrator.accounts is not None:
+                group.create_task(orchestrator.accounts.watch(service.stop, service.metrics, service.log))
             if results.queues is not None:
                 group.create_task(results.queues.keep(service.stop))
             group.create_task(follower.notices.keep(service.bus, service.clock, service.stop))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.run_context import context_lines, flaky_lines
-from gatewright.contracts import FlakyTest, FlakyTests, RunContext
+from gatewright.app.cli.run_context import budget_lines, context_lines, flaky_lines
+from gatewright.contracts import BudgetState, BudgetStates, FlakyTest, FlakyTests, RunContext
 from gatewright.contracts.run_status import ContextSection
 from tests.cli.conftest import Command
 
@@ -71,3 +71,23 @@ def test_without_runs_no_test_is_flaky(gatewright: Command) -> None:
 def test_an_impossible_age_limit_is_refused(gatewright: Command, since: str) -> None:
     answer = gatewright("tests", "flaky", f"--since={since}", "--json")
     assert (answer.exit_code, answer.documents[0]["error"]["code"]) == (2, "invalid_input")
+
+
+def test_budgets_are_a_table_with_a_mark_where_they_are_nearly_used() -> None:
+    state = BudgetState(
+        name="team",
+        period="day",
+        ends="2026-03-01T00:00:00.000Z",
+        repositories=("*",),
+        runs=2,
+        spent_tokens=700,
+        reserved_tokens=100,
+        tokens=1000,
+    )
+    calm = replace(state, name="calm", spent_tokens=0, cost_usd=2.5, spent_usd=1.0)
+    assert budget_lines(BudgetStates(budgets=(state, calm))) == [
+        "   BUDGET    USED  OPEN RUNS  RENEWED           USED AND RESERVED (REPOSITORIES)",
+        "!  team/day  80%   2          2026-03-01T00:00  800 of 1,000 tokens, 100 reserved (*)",
+        "   calm/day  40%   2          2026-03-01T00:00  100 of 1,000 tokens, 100 reserved, 1 of 2.5 USD, 0 reserved (*)",
+    ]
+    assert budget_lines(BudgetStates(budgets=())) == ["no budget of the organisation limits these runs (budgets.json)"]

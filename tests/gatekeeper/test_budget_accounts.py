@@ -12,13 +12,16 @@ import pytest
 from msgspec.structs import replace as msgspec_replace
 
 from gatewright.bus.memory.bus import MemoryBus
-from gatewright.contracts import Error, SubmitReply
+from gatewright.contracts import BudgetState, Error, SubmitReply
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, LimitError
 from gatewright.run.state import Run
+from gatewright.services.gatekeeper import budget_accounts
 from gatewright.services.gatekeeper.budget_accounts import Amount, BudgetAccount, BudgetAccounts
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget, RunDefault
+from gatewright.telemetry.logs import make_logger
+from gatewright.telemetry.metrics import Metrics
 from tests.factories import make_request
 from tests.gatekeeper.publishing import HandClock, make_publisher, open_intake
 
@@ -140,3 +143,47 @@ async def test_a_refused_second_order_keeps_the_first_reservation(bus: MemoryBus
         await held.reserve("run-a", (wide, narrow), Budget(tokens=500))
     assert (await held.account(narrow)).used == Amount(50)
     assert (await held.account(wide)).used.tokens >= 50
+
+
+async def test_a_state_shows_usage_reservations_and_the_next_period(bus: MemoryBus) -> None:
+    limit = entry(tokens=100, cost_usd=1.0)
+    held = accounts(bus, limit)
+    await held.reserve("run-a", (limit,), Budget(tokens=30, cost_usd=0.5))
+    await held.reserve("run-b", (limit,), Budget(tokens=40, cost_usd=0.25))
+    await held._settle("budgets.team.day-2026-01-01", "run-a", Amount(20, 400_000_000))
+    (state,) = await held.states("ci")
+    assert (state.spent_tokens, state.reserved_tokens, state.tokens) == (20, 40, 100)
+    assert (state.spent_usd, state.reserved_usd, state.cost_usd) == (0.4, 0.25, 1.0)
+    assert (state.runs, state.ends, round(state.share, 2)) == (1, "2026-01-02T00:00:00.000Z", 0.65)
+
+
+async def test_a_publisher_sees_the_budgets_of_its_runs_alone(bus: MemoryBus) -> None:
+    entries = (entry(), entry(name="all", publishers=("*",)), entry(name="other", publishers=("cd",)))
+    held = BudgetAccounts(bus, BudgetsPolicy(version="1", budgets=entries), HandClock(), unknown)
+    assert [each.name for each in await held.states("ci")] == ["team", "all"]
+    assert [each.name for each in await held.states()] == ["team", "all", "other"]
+
+
+def test_a_limit_of_zero_is_always_reached() -> None:
+    state = BudgetState(name="x", period="day", ends="2026-01-02T00:00:00.000Z", repositories=("*",), runs=0, tokens=0)
+    assert state.share == 1.0
+
+
+async def test_a_nearly_used_budget_is_logged_once_and_exported(
+    bus: MemoryBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit, metrics, stop = entry(), Metrics("gatekeeper"), asyncio.Event()
+    held = accounts(bus, limit)
+    await held.reserve("run-a", (limit,), Budget(tokens=80))
+    looks: list[float] = []
+
+    async def look_twice(_stop: asyncio.Event, seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            stop.set()
+
+    monkeypatch.setattr(budget_accounts, "pause_unless", look_twice)
+    await held.watch(stop, metrics, make_logger())
+    assert len(looks) == 2
+    assert capsys.readouterr().err.count('"event":"budget_nearly_used"') == 1
+    assert b'gatewright_budget_used_ratio{budget="team"} 0.8' in metrics.exposition()

@@ -20,6 +20,8 @@ from gatewright.bus.port import SCHEMA_HEADER, Bus, Handler, Message, Reply
 from gatewright.bus.topology import BUNDLE_SUBJECT, CONTEXT_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import (
+    BudgetsRequest,
+    BudgetStates,
     BundleRequest,
     ContextRequest,
     EventsRequest,
@@ -65,7 +67,7 @@ MOST_WAITING = 200
 ANSWER_BYTES = 1 << 20
 
 #: Queries about a repository use the same subject as queries about a run.
-_MEMORY, _FLAKY = codec.schema_name(MemoryRequest), codec.schema_name(FlakyTestsRequest)
+_MEMORY, _FLAKY, _BUDGETS = (codec.schema_name(each) for each in (MemoryRequest, FlakyTestsRequest, BudgetsRequest))
 
 _Listed = TypeVar("_Listed", OrchestratorEvent, FlakyTest)
 QueryHandler = Callable[[Message, Publisher], Awaitable[Document]]
@@ -162,11 +164,16 @@ class RunQueries:
         return await self.archives.part(request.run_id, position.run.sealed, request.offset)
 
     async def _context(self, message: Message, rule: Publisher) -> Document:
-        """Return the context of a run or, by schema name, the memory or the flaky tests of a repository."""
+        """Return the context of a run or, by schema name, memory or flaky tests of a repository, or budgets."""
         if message.headers.get(SCHEMA_HEADER) == _MEMORY:
             return await self._memory(codec.decode(message.data, MemoryRequest).repository, rule)
         if message.headers.get(SCHEMA_HEADER) == _FLAKY:
             return await self._flaky_tests(codec.decode(message.data, FlakyTestsRequest), rule)
+        if message.headers.get(SCHEMA_HEADER) == _BUDGETS:
+            codec.decode(message.data, BudgetsRequest)
+            accounts = self.orchestrator.accounts
+            shown = "" if rule.may_see == "any" else rule.name
+            return BudgetStates(budgets=await accounts.states(shown) if accounts is not None else ())
         request = codec.decode(message.data, ContextRequest)
         position = await self._load(request.run_id, rule)
         run = position.run

@@ -42,8 +42,11 @@ class OrganisationBudget(PolicyModel):
 
     def covers(self, publisher: str, url: str) -> bool:
         """Return whether the limit applies to a run. Reads the file system for a local address."""
-        named = publisher in self.publishers or EVERYTHING in self.publishers
-        return named and covers_address(url, self.repositories)
+        return self.names(publisher) and covers_address(url, self.repositories)
+
+    def names(self, publisher: str) -> bool:
+        """Return whether the limit is about runs of ``publisher``."""
+        return publisher in self.publishers or EVERYTHING in self.publishers
 
     def starts(self, now: datetime) -> datetime:
         """Return when the period of ``now`` began."""

@@ -25,6 +25,8 @@ from gatewright.contracts import (
     AbortRequest,
     AgentAnswer,
     AgentQuestion,
+    BudgetsRequest,
+    BudgetStates,
     BundlePart,
     CanonicalMemory,
     ContextRequest,
@@ -221,6 +223,10 @@ class Client:
         request = codec.encode(_document(wanted, FlakyTestsRequest))
         answer = await self._ask("context", request, "flaky_tests_request.v1")
         return decode_answer(answer, FlakyTests)
+
+    async def budgets(self) -> BudgetStates:
+        """Return the organisation's budgets that cover this publisher's runs. Raises LimitError, UnavailableError."""
+        return decode_answer(await self._ask("context", codec.encode(BudgetsRequest()), "budgets_request.v1"), BudgetStates)
 
     async def hear_questions(self, hear: Callable[[AgentQuestion], Awaitable[None]]) -> None:
         """Call ``hear`` with each permission request of an agent in this publisher's interactive runs. Raises BusError."""

@@ -60,6 +60,9 @@ from gatewright.contracts.retention import LegalHold, Tombstone
 from gatewright.contracts.routing import ReviewRouting, RoutingRules
 from gatewright.contracts.run_request import AbortRequest, RequestTask, RunRequest, SubmitReply
 from gatewright.contracts.run_status import (
+    BudgetsRequest,
+    BudgetState,
+    BudgetStates,
     BundlePart,
     BundleRequest,
     ContextRequest,
@@ -102,6 +105,9 @@ __all__ = [
     "ApproverRoster",
     "Blocked",
     "Brief",
+    "BudgetState",
+    "BudgetStates",
+    "BudgetsRequest",
     "BundlePart",
     "BundleRequest",
     "CanonicalMemory",

@@ -49,6 +49,8 @@ DOCUMENTS: dict[str, type[Document]] = {
     "events_request.v1": contracts.EventsRequest,
     "evidence_bundle.v1": contracts.EvidenceBundle,
     "evidence_report.v1": contracts.EvidenceReport,
+    "budget_states.v1": contracts.BudgetStates,
+    "budgets_request.v1": contracts.BudgetsRequest,
     "flaky_tests.v1": contracts.FlakyTests,
     "flaky_tests_request.v1": contracts.FlakyTestsRequest,
     "forges.v1": contracts.Forges,

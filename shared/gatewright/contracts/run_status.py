@@ -338,6 +338,58 @@ class FlakyTests(Document):
     """Whether there are more flaky tests."""
 
 
+class BudgetsRequest(Document):
+    """Asks for the organisation's budgets that cover the sender's runs. The answer is a ``budget_states.v1``, or an
+    ``error.v1``."""
+
+
+#: Used share of a limit from which people and operators are warned.
+NEARLY_USED = 0.8
+
+
+class BudgetState(Document):
+    """One entry of ``budgets.json`` in its current period. Money is in US dollars."""
+
+    name: NonEmpty
+    """Name of the entry."""
+    period: Literal["day", "month"]
+    """Length of a period."""
+    ends: Timestamp
+    """When the next period begins."""
+    repositories: tuple[NonEmpty, ...]
+    """Patterns of the repositories that it covers."""
+    runs: Count
+    """Number of runs that hold a reservation: they are not sealed yet."""
+    spent_tokens: Count = 0
+    """Tokens that sealed runs used."""
+    reserved_tokens: Count = 0
+    """Tokens that other runs may still use."""
+    tokens: Count | None = None
+    """Limit of tokens; null: none."""
+    spent_usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Money that sealed runs used."""
+    reserved_usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Money that other runs may still use."""
+    cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Limit of money; null: none."""
+
+    @property
+    def share(self) -> float:
+        """Return the used and reserved share of the limit that is closest, from 0.0; a limit of 0 is always reached."""
+        amounts = (
+            (self.spent_tokens + self.reserved_tokens, self.tokens),
+            (self.spent_usd + self.reserved_usd, self.cost_usd),
+        )
+        return max((used / limit if limit else 1.0 for used, limit in amounts if limit is not None), default=0.0)
+
+
+class BudgetStates(Document):
+    """The budgets that cover runs of the sender. The answer to a ``budgets_request.v1``."""
+
+    budgets: tuple[BudgetState, ...]
+    """The entries, in the order of the policy."""
+
+
 class ContextSection(Document):
     """One section of a run's summary."""
 

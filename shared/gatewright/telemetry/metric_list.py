@@ -123,6 +123,9 @@ LEDGER_FOREIGN = Metric(
     "gatewright_ledger_foreign_messages_total", "counter", (), "Messages on a run's subject that are not ledger entries."
 )
 BUNDLES_OWED = Metric("gatewright_bundles_owed", "gauge", (), "Ended runs whose bundle the disk did not accept.")
+BUDGET_USED = Metric(
+    "gatewright_budget_used_ratio", "gauge", ("budget",), "Used and reserved share of the closest limit of a budget's period."
+)
 RUNS_SILENT = Metric(
     "gatewright_runs_silent", "gauge", (), "Runs without a claim for their tasks in progress for two beats; NaN: unknown."
 )
@@ -172,6 +175,7 @@ METRICS: tuple[Metric, ...] = (
     LEDGER_CONFLICTS,
     LEDGER_FOREIGN,
     BUNDLES_OWED,
+    BUDGET_USED,
     RUNS_SILENT,
     STATUS_CLAIMS,
     SANDBOX_FAILURES,

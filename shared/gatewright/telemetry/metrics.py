@@ -233,6 +233,13 @@ class Metrics:
         for label, used in rooms.items():
             gauge.labels(*label).set(used)
 
+    def budgets_used(self, shares: Mapping[str, float]) -> None:
+        """Show the used share of these budgets, and no others."""
+        gauge = self._gauges[m.BUDGET_USED.name]
+        gauge.clear()
+        for name, share in shares.items():
+            gauge.labels(name).set(share)
+
     def dead_letters_open(self, number: int | None) -> None:
         """Show how many dead letters wait for a decision; None: it is not known now."""
         self.open_dead_letters = number

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from gatewright.budgets import amount_words
+from gatewright.budgets import amount_words, number
+from gatewright.contracts.run_status import BudgetState
 from gatewright.contracts.vocabulary import Usage
 from gatewright.run.spending import budget_of, elapsed_seconds, spending_of
 from gatewright.run.state import Run
@@ -111,6 +112,19 @@ def budget_bars(run: Run, now: datetime) -> tuple[BudgetBar, ...]:
         _Amount("Rounds and turns", used.iterations, limits.iterations, "iterations"),
     )
     return tuple(_bars(amounts))
+
+
+def organisation_bars(state: BudgetState) -> tuple[BudgetBar, ...]:
+    """Return a bar for each limit of an organisation's budget, with usage and reservations."""
+    amounts = (
+        ("Tokens", state.spent_tokens, state.reserved_tokens, state.tokens, "tokens"),
+        ("Cost", state.spent_usd, state.reserved_usd, state.cost_usd, "USD"),
+    )
+    return tuple(
+        BudgetBar(name, spent + held, limit, f"{amount_words(round(spent + held, 3), unit, limit)}, {number(held)} reserved")
+        for name, spent, held, limit, unit in amounts
+        if limit is not None
+    )
 
 
 class _Amount(NamedTuple):

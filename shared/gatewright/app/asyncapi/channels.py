@@ -74,9 +74,9 @@ _SERVICES: dict[str, _Service] = {
     "bundle": _Service("question", "A sealed bundle, in parts.", ("bundle_request.v1",), ("bundle_part.v1", _ERROR)),
     "context": _Service(
         "question",
-        "Summary of a run for models, or of earlier runs, or flaky tests.",
-        ("context_request.v1", "memory_request.v1", "flaky_tests_request.v1"),
-        ("run_context.v1", "canonical_memory.v1", "flaky_tests.v1", _ERROR),
+        "Summary of a run for models, or of earlier runs, flaky tests, or budgets.",
+        ("context_request.v1", "memory_request.v1", "flaky_tests_request.v1", "budgets_request.v1"),
+        ("run_context.v1", "canonical_memory.v1", "flaky_tests.v1", "budget_states.v1", _ERROR),
         "context.get",
     ),
     "request": _Service("submission", "Submit a request without a reply.", ("run_request.v1", "cloud_event")),

@@ -49,7 +49,7 @@ class ProgramHelp(HelpGroup):
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
         "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "tests", "attach", "gc", "hold"),
         "System": (
-            *("agents", "queue", "merge", "forge", "dead", "keys", "identities", "topology", "backup", "restore"),
+            *("agents", "queue", "merge", "forge", "budgets", "dead", "keys", "identities", "topology", "backup", "restore"),
             *("schema", "prompts", "image", "mcp", "completion"),
         ),
     }

@@ -1,4 +1,4 @@
-"""``context`` and ``tests``: a summary of a run, or of earlier runs on a repository."""
+"""``context``, ``tests`` and ``budgets``: summaries of a run, of earlier runs, and of what all runs may spend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatewright.app.cli.output import emit, note, reported, write_line
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
-    from gatewright.contracts import CanonicalMemory, FlakyTests, RunContext
+    from gatewright.contracts import BudgetStates, CanonicalMemory, FlakyTests, RunContext
 
 #: Columns of a table whose last one is never cut.
 _WIDEST = 10_000
@@ -23,6 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command()(context)
     tests.command()(flaky)
     app.add_typer(tests, name="tests")
+    app.command()(budgets)
 
 
 @reported
@@ -132,6 +133,48 @@ def flaky(
         return
     for line in flaky_lines(found):
         write_line(line)
+
+
+@reported
+def budgets(json_output: JsonOutput = False) -> None:
+    """List budgets of the organisation: what runs have used and reserved."""
+    import asyncio
+
+    import msgspec
+
+    found = asyncio.run(_ask_budgets())
+    if json_output:
+        emit({"budgets": [{**msgspec.to_builtins(each), "share": round(each.share, 4)} for each in found.budgets]})
+        return
+    for line in budget_lines(found):
+        write_line(line)
+
+
+async def _ask_budgets() -> BudgetStates:
+    from gatewright.app.cli.context import find_place
+    from gatewright.app.cli.session import attach_client
+
+    place = find_place()
+    async with attach_client(place.bus, place.home) as client:
+        return await client.budgets()
+
+
+def budget_lines(found: BudgetStates) -> list[str]:
+    """Format the table of budgets; a mark stands at each that is nearly used."""
+    from gatewright.app.cli.runs.listing import table_lines
+    from gatewright.contracts.run_status import NEARLY_USED
+    from gatewright.view.budgets import organisation_bars
+
+    if not found.budgets:
+        return ["no budget of the organisation limits these runs (budgets.json)"]
+    rows = [("", "BUDGET", "USED", "OPEN RUNS", "RENEWED")]
+    amounts = ["USED AND RESERVED (REPOSITORIES)"]
+    for each in found.budgets:
+        mark = "!" if each.share >= NEARLY_USED else ""
+        rows.append((mark, f"{each.name}/{each.period}", f"{each.share:.0%}", str(each.runs), each.ends[:16]))
+        bars = ", ".join(bar.words for bar in organisation_bars(each))
+        amounts.append(printable(f"{bars} ({', '.join(each.repositories)})"))
+    return table_lines(rows, amounts, _WIDEST)
 
 
 async def _ask_flaky_tests(repository: str, seconds: int) -> FlakyTests:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -15,15 +16,23 @@ from gatewright.agents.probed import probed_agents
 from gatewright.app.cluster.asking import ClusterLook
 from gatewright.app.cluster.judging import judge
 from gatewright.app.console.pages import MOST_ENDED_SHOWN, ConsolePages
-from gatewright.contracts import FlakyTests
-from gatewright.contracts.merge_queue import MergeQueueView
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.view.budgets import organisation_bars
 from gatewright.view.repositories import repository_account, repository_accounts
 
 #: Looks at the whole system, as an operator or an observer. Raises GatewrightError.
 LookAtSystem = Callable[[], Awaitable[ClusterLook]]
 #: Seconds for which a look counts, however many pages ask.
 _FRESH = 10.0
+_Answer = TypeVar("_Answer")
+
+
+async def answer_or_refusal(answer: Awaitable[_Answer]) -> tuple[_Answer | None, str]:
+    """Return an answer, or why there is none."""
+    try:
+        return await answer, ""
+    except GatewrightError as error:
+        return None, f"{error.message} [{error.reason}]"
 
 
 @dataclass(slots=True)
@@ -46,9 +55,13 @@ class SurroundingPages:
         ]
 
     async def repositories(self, request: Request) -> Response:
-        """Show every repository with a run."""
+        """Show every repository with a run, and the organisation's budgets."""
         board = (await self.pages.link.board_follower()).board
-        return self.pages.page(request, "repositories.html", board, accounts=repository_accounts(board))
+        budgets, refused = await answer_or_refusal(self.pages.link.budgets())
+        bars = [(each, organisation_bars(each)) for each in budgets or ()]
+        return self.pages.page(
+            request, "repositories.html", board, accounts=repository_accounts(board), budgets=bars, refused=refused
+        )
 
     async def repository(self, request: Request) -> Response:
         """Show one repository (``url``) by its runs."""
@@ -57,12 +70,7 @@ class SurroundingPages:
         if account is None:
             error = MalformedError("there is no run of that repository", code="run_unknown")
             return self.pages.refused(request, error)
-        flaky: FlakyTests | None = None
-        refused = ""
-        try:
-            flaky = await self.pages.link.flaky_tests(account.url)
-        except GatewrightError as error:
-            refused = f"{error.message} [{error.reason}]"
+        flaky, refused = await answer_or_refusal(self.pages.link.flaky_tests(account.url))
         return self.pages.page(
             request, "repository.html", board, account=account, most=MOST_ENDED_SHOWN, flaky=flaky, refused=refused
         )
@@ -70,13 +78,8 @@ class SurroundingPages:
     async def merge_queues(self, request: Request) -> Response:
         """Show the merge queues: the line of positions of each branch, waiting runs and holds."""
         board = (await self.pages.link.board_follower()).board
-        queues: tuple[MergeQueueView, ...] = ()
-        refused = ""
-        try:
-            queues = await self.pages.link.merge_queues()
-        except GatewrightError as error:
-            refused = f"{error.message} [{error.reason}]"
-        return self.pages.page(request, "merge.html", board, queues=queues, refused=refused)
+        queues, refused = await answer_or_refusal(self.pages.link.merge_queues())
+        return self.pages.page(request, "merge.html", board, queues=queues or (), refused=refused)
 
     async def agents(self, request: Request) -> Response:
         """Show the probe results of each agent of this host."""

@@ -12,7 +12,7 @@ from gatewright.app.feed.claims import ReportedClaims, claims_of
 from gatewright.app.feed.follower import BoardFollower
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.client.client import Client
-from gatewright.contracts import FlakyTests
+from gatewright.contracts import BudgetState, FlakyTests
 from gatewright.contracts.merge_queue import MergeQueueView
 from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 
@@ -72,6 +72,10 @@ class LedgerLink:
     async def flaky_tests(self, repository: str) -> FlakyTests:
         """Return the flaky tests of a repository. Raises as ``merge_queues`` does."""
         return await self._ask(lambda client: client.flaky_tests(repository), "flaky tests")
+
+    async def budgets(self) -> tuple[BudgetState, ...]:
+        """Return the organisation's budgets. Raises as ``merge_queues`` does."""
+        return (await self._ask(lambda client: client.budgets(), "budgets")).budgets
 
     async def _ask(self, question: Callable[[Client], Awaitable[_T]], what: str) -> _T:
         client = self.client
