@@ -144,7 +144,7 @@ def budgets(json_output: JsonOutput = False) -> None:
 
     found = asyncio.run(_ask_budgets())
     if json_output:
-        emit({"budgets": [{**msgspec.to_builtins(each), "share": round(each.share, 4)} for each in found.budgets]})
+        emit({"budgets": [{**msgspec.structs.asdict(each), "share": round(each.share, 4)} for each in found.budgets]})
         return
     for line in budget_lines(found):
         write_line(line)
