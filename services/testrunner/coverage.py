@@ -6,7 +6,6 @@ A measure and no proof: code of the change runs in the command and could write t
 from __future__ import annotations
 
 import asyncio
-import os
 import posixpath
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -26,10 +25,10 @@ from gatewright.git.patches.lines import written_lines
 from gatewright.patterns import BytesPattern, TextPattern
 from gatewright.services.testrunner.mutation.sampling import changed_sources, mutable_files
 from gatewright.services.testrunner.place import CommandPlace
+from gatewright.services.testrunner.written_report import read_report
 from gatewright.tasks.inputs import RebuiltCandidate
 
-#: Bytes of a report; what the child is started with, and its seconds and memory.
-_MOST_BYTES: Final = 32 << 20
+#: What the child is started with, and its seconds and memory.
 _FUNCTION: Final = "gatewright.services.testrunner.coverage:measure"
 _READING: Final = ProcessBounds(30.0, 2 << 30)
 #: Languages of which a format can be about; those of the command's framework for the others.
@@ -83,21 +82,12 @@ async def measure_coverage(
 ) -> ChangedCoverage:
     """Return the coverage by a command in ``place`` for ``languages`` (empty: any); ``before``: see ``Workspace.written``."""
     try:
-        report = await asyncio.to_thread(_read_report, place, required, before)
+        report = await asyncio.to_thread(read_report, place.workspace, required.file, before)
         question = await _measure_request(place, required, report, languages)
         return _ANSWERS.decode(await BoundedJudge(_FUNCTION, _READING).ask(msgspec.msgpack.encode(question)))
     except (GatewrightError, OSError) as error:
         words = error.message if isinstance(error, GatewrightError) else error.strerror or str(error)
         return ChangedCoverage(file=required.file, fault=words)
-
-
-def _read_report(place: CommandPlace, required: CoverageRequirement, before: tuple[int, ...]) -> bytes:
-    """Return the report. OSError if there is none that the command wrote."""
-    now = place.workspace.written(required.file)
-    if not now or now == before:
-        there = now or place.workspace.had(os.fsencode(required.file))
-        raise OSError("the command left it as it was" if there else "the command did not write it")
-    return place.workspace.read_written(required.file, _MOST_BYTES)
 
 
 async def _measure_request(

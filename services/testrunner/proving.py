@@ -29,6 +29,7 @@ from gatewright.git.changes import FileChange
 from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import FILE
 from gatewright.sandbox import Completed, Sandbox
+from gatewright.services.testrunner.audits import measure_audit
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
 from gatewright.services.testrunner.before import FailuresBefore, bound_time, has_failed
 from gatewright.services.testrunner.check_control import run_check_control
@@ -88,8 +89,15 @@ class Prover:
         Raises SandboxError, ConfigurationError, DeniedError, GitError, UnavailableError.
         """
         required = None if place.tests_base else command.test.coverage
+        audit = None if place.tests_base else command.test.audit
         before = place.workspace.written(required.file) if required is not None else ()
+        audited_before = place.workspace.written(audit.file) if audit is not None else ()
         proved = await self._run(command, place, progress, mutation)
+        if audit is not None and not (proved.completed.timed_out or proved.completed.stopped):
+            progress()
+            bounded = bound_time(place, proved.completed)
+            found = await measure_audit(command.argv, bounded, audit, audited_before, self._sandbox, self._workspaces)
+            proved = dataclasses.replace(proved, proof=replace(proved.proof, audit=found))
         if required is not None and not (proved.completed.exit_code or proved.completed.timed_out or proved.completed.stopped):
             languages = next((each.languages for each in FRAMEWORKS if each.name == proved.proof.framework), frozenset[str]())
             coverage = await measure_coverage(place, required, before, languages)

@@ -10,7 +10,14 @@ from msgspec.structs import replace
 from gatewright.contracts import TaskContract, TestReport, codec
 from gatewright.contracts.reports import TestProof
 from gatewright.contracts.task_contract import Inputs
-from gatewright.contracts.vocabulary import AcceptanceTest, Agent, CoverageRequirement, Environment, PolicyPack
+from gatewright.contracts.vocabulary import (
+    AcceptanceTest,
+    Agent,
+    AuditRequirement,
+    CoverageRequirement,
+    Environment,
+    PolicyPack,
+)
 from gatewright.rules.broken import Broken
 from gatewright.rules.reports.proof import Testing, broken_by_environment, broken_by_proof
 from gatewright.rules.reports.tests import broken_by_tests, match_commands
@@ -47,6 +54,7 @@ class Suite:
         must_pass: bool = True,
         policy_pack: PolicyPack = "low",
         coverage: CoverageRequirement | None = None,
+        audit: AuditRequirement | None = None,
         **contract: object,
     ) -> TestReport:
         """The report on the baseline with ``changes``, as the gatekeeper would get it."""
@@ -54,7 +62,7 @@ class Suite:
         if changes:
             _, patch = await self.fixture.changed(changes)
         tests = tuple(
-            AcceptanceTest(name=f"suite{number or ''}", cmd=command, must_pass=must_pass, coverage=coverage)
+            AcceptanceTest(name=f"suite{number or ''}", cmd=command, must_pass=must_pass, coverage=coverage, audit=audit)
             for number, command in enumerate(commands or (PYTEST,))
         )
         task = self.fixture.contract(

@@ -47,7 +47,7 @@ class JudgeRule(Document):
     """What the commands see beside the repository."""
     allow_tests: tuple[NonEmpty, ...] = ()
     """Protected paths that may change, such as tests, where the policy lets a contract allow that."""
-    test_purpose: TestPurpose = "change"
+    tests_purpose: TestPurpose = "change"
     """Whether new and changed tests show the change, or may pass without it (characterisation)."""
     policy_pack: PolicyPack = "low"
     """Risk tier of the runs."""
@@ -61,7 +61,7 @@ class JudgeRule(Document):
     """Where a judged change lands; by default nowhere, so that only its check is shown."""
 
     def __post_init__(self) -> None:
-        keep_one_spelling(self, "test_purpose", "policy_pack", "forks", "landing")
+        keep_one_spelling(self, "tests_purpose", "policy_pack", "forks", "landing")
 
 
 class ForgeEntry(Document):

@@ -13,6 +13,7 @@ from gatewright.contracts.vocabulary import (
     Agent,
     Artifact,
     Attempt,
+    AuditLevel,
     Count,
     Document,
     NonEmpty,
@@ -404,6 +405,43 @@ class ChangedCoverage(Document):
     """Why the report cannot be used; empty if it can."""
 
 
+class AuditFinding(Document):
+    """A finding of a tool about the candidate."""
+
+    rule: str
+    """Rule of the tool, or the name of a test."""
+    level: AuditLevel
+    """How serious it is."""
+    message: str
+    """What the tool says, at most 500 characters."""
+    path: str = ""
+    """File in the repository; empty: none is named."""
+    line: Count = 0
+    """Line in the file; 0: none is named."""
+
+
+class AuditResult(Document):
+    """What a command wrote about the candidate and, on the baseline, about the code before. A measure and no proof."""
+
+    file: NonEmpty
+    """The report."""
+    findings: Count = 0
+    """Number of findings of the required level or above."""
+    findings_before: Count | None = None
+    """The same on the baseline; null if the command did not run there, as it found nothing or wrote a score."""
+    new_count: Count = 0
+    """Number of findings that the baseline does not have. A line number does not distinguish two findings."""
+    new: tuple[AuditFinding, ...] = ()
+    """The first 100 of them."""
+    score: float | None = None
+    """The score; null if the report has findings."""
+    fault: str = ""
+    """Why the report cannot be used; empty if it can."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "score")
+
+
 class TestProof(Document):
     """What shows that tests ran, and could have failed."""
 
@@ -457,6 +495,8 @@ class TestProof(Document):
     """Endings of changed sources of which the command does not show whether tests use them."""
     coverage: ChangedCoverage | None = None
     """Coverage of the written lines; null if the contract asks for none, or the command failed."""
+    audit: AuditResult | None = None
+    """Findings or score; null if the contract asks for none, or the command was stopped."""
     shadowed: Names = ()
     """Modules of the candidate that were loaded from elsewhere: name, arrow, path."""
     mutation: MutationSample | None = None

@@ -373,6 +373,9 @@ class BudgetState(Document):
     cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Limit of money; null: none."""
 
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "spent_usd", "reserved_usd", "cost_usd")
+
     @property
     def share(self) -> float:
         """Return the used and reserved share of the limit that is closest, from 0.0; a limit of 0 is always reached."""

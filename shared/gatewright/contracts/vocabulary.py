@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import Annotated, Any, Final, Literal, dataclass_transform
+from typing import Annotated, Any, Final, Literal, dataclass_transform, get_args
 
 import msgspec
 from msgspec import Meta
@@ -473,6 +473,49 @@ class CoverageRequirement(Document):
         return self.format or endings.get(self.file.rpartition(".")[2])
 
 
+#: Kinds of reports of audits, and levels of findings, lowest first (SARIF 2.1.0, section 3.27.10).
+AuditFormat = Literal["sarif", "junit", "score"]
+AuditLevel = Literal["none", "note", "warning", "error"]
+AUDIT_LEVELS: tuple[AuditLevel, ...] = get_args(AuditLevel)
+
+
+class AuditRequirement(Document):
+    """A file with findings or a score that the command writes, and what it may contain."""
+
+    file: Annotated[str, Meta(max_length=4096, pattern=rf"^({_FILE_INSIDE}/)*{_FILE_INSIDE}{END}")]
+    """Path of the file, from the repository's root."""
+    format: AuditFormat | None = None
+    """SARIF 2, JUnit's XML, or JSON with a number "score"; null or absent: by the ending of the file (.sarif, .xml, .json)."""
+    max_new: Annotated[int, Meta(ge=0, le=MAX_INTEGER)] = 0
+    """Maximum number of findings that the command does not report on the baseline; for SARIF and JUnit."""
+    level: AuditLevel = "warning"
+    """The lowest level of findings that count; those of JUnit are errors."""
+    min_score: Annotated[float, Meta(ge=-1e9, le=1e9)] | None = None
+    """The lowest permitted score; required for a score, and for nothing else."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "level", "min_score")
+
+    @property
+    def fault(self) -> str:
+        """Why the fields contradict each other; empty if they do not."""
+        if self.read_as is None:
+            return "its format is unknown: name it, or end the file in .sarif, .xml or .json"
+        if (self.min_score is not None) != (self.read_as == "score"):
+            return "a score needs min_score, which nothing else has"
+        return "max_new and level are about findings, not scores" if self.read_as == "score" and self._limits_findings else ""
+
+    @property
+    def _limits_findings(self) -> bool:
+        return self.max_new != 0 or self.level != "warning"
+
+    @property
+    def read_as(self) -> AuditFormat | None:
+        """The format; None if the ending does not show it."""
+        endings: dict[str, AuditFormat] = {"sarif": "sarif", "xml": "junit", "json": "score"}
+        return self.format or endings.get(self.file.rpartition(".")[2])
+
+
 class AcceptanceTest(Document):
     """A command that proves the change.
 
@@ -492,6 +535,9 @@ class AcceptanceTest(Document):
     pm, the tech lead, the worker and the reviewer never see them."""
     coverage: CoverageRequirement | None = None
     """A coverage report that the command writes, with a threshold for changed lines; not for a hidden command."""
+    audit: AuditRequirement | None = None
+    """Findings or a score that the command writes, with their limits; not for a hidden command. It counts even if the command
+    need not pass."""
 
 
 class ToolPermissions(Document):

@@ -266,6 +266,13 @@ class RunOptions:
         help="Coverage report of the last --test, and required percentage of changed lines",
         panel=Panel.TESTS,
     )
+    audit: str | None = option(
+        "--audit",
+        kind=Kind.TEXT,
+        metavar="FILE=LIMIT",
+        help="Findings (most new ones) or score (lowest) of the last --test",
+        panel=Panel.TESTS,
+    )
     shards: int = option(
         "--shards",
         kind=Kind.NUMBER,

@@ -18,6 +18,7 @@ _COMMANDS = {
     "too_many_authors": "land the branch in parts, each with commits of fewer authors",
     "bundle_exists": "name a folder that does not exist yet",
     "hook_exists": "keep the existing hook, or replace it with --force",
+    "audit_invalid": "give an audit the limits of its kind: max_new and level for findings, min_score for a score",
     "hidden_acceptance_invalid": "name hidden tests separately, with at least one visible test, and each hidden file once",
     "idempotency_key_invalid": "use a key within the length that the message names",
     "identity_limit_invalid": "name a limit within the bounds in the message, for an identity with its own account",

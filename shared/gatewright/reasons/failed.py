@@ -71,6 +71,9 @@ _AGENTS = {
     "no_change": "describe the change in more detail, or order an audit: the agent finished without a change",
 }
 _PROOFS = {
+    "audit_findings_new": "correct the findings that the message names, or raise `max_new` of the acceptance test's audit",
+    "audit_missing": "have the command write the file that its acceptance test's audit declares, in a known format",
+    "audit_score_too_low": "raise the score, or lower `min_score` of the acceptance test's audit",
     "coverage_missing": "have the command write the coverage report that its acceptance test declares, for the changed sources",
     "coverage_too_low": "write tests that run the lines that the message names, or lower `changed_lines_percent`",
     "environment_shadows_candidate": "remove the other copy of the project from environment or change, or use --env auto",

@@ -41,7 +41,7 @@ NAMESPACE = "gatewright-approval-v1"
 #: Reasons that no rule may approve automatically: tests and pipelines, dependencies, irreversible operations.
 NEVER_BY_RULE = frozenset(
     {
-        *("protected_class", "test_proof", "destructive", "broad_scope", "command", "risk_tier", "critic"),
+        *("protected_class", "proof", "destructive", "broad_scope", "command", "risk_tier", "critic"),
         *("review", "escalation", "transfer", "blocked", "agent_question"),
     }
 )
@@ -428,7 +428,7 @@ def is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool
 def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
     """Return the reason as text; empty when the rule does not apply."""
     match rule.reason:
-        case "broad_scope" | "command" | "protected_class" | "test_proof":
+        case "broad_scope" | "command" | "protected_class" | "proof":
             return _reason_words(rule, run)
         case "network":
             network = contract.tool_permissions.network

@@ -17,7 +17,7 @@ _WHEN: Final[dict[AskReason, str]] = {
     "agent": "A coding agent or a model makes the change.",
     "transfer": "Content of the repository would go to a provider of models.",
     "destructive": "A contract lists destructive acts.",
-    "test_proof": "The proof of the tests shows what the policy pack wants a person to see.",
+    "proof": "The proof of the tests shows what the policy pack wants a person to see.",
     "landing": "A change is ready to land.",
     "critic": "The evidence of a change leaves a doubt.",
     "review": "A change is ready to land, and a panel votes on it.",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.run.request import prepare
-from gatewright.contracts.vocabulary import Budget, CoverageRequirement
+from gatewright.contracts.vocabulary import AuditRequirement, Budget, CoverageRequirement
 from gatewright.errors import MalformedError
 from gatewright.git.command import GitCommand
 from gatewright.order_form.run_options import RunOptions
@@ -67,6 +67,10 @@ def test_json_result_of_refused_input_keeps_the_shape(gatewright: Command, make_
         ((*COMPLETE, "--coverage", "../coverage.xml=80"), "--coverage needs"),
         ((*COMPLETE, "--coverage", "coverage.xml=101"), "--coverage needs"),
         ((*COMPLETE, "--coverage", "coverage.txt=80"), "--coverage needs"),
+        ((*COMPLETE, "--audit", "out.sarif"), "--audit needs a --test and FILE=LIMIT"),
+        ((*COMPLETE, "--audit", "out.sarif=-1"), "--audit needs"),
+        ((*COMPLETE, "--audit", "out.txt=1"), "--audit needs"),
+        ((*COMPLETE, "--audit", "../out.json=80"), "--audit needs"),
         ((*COMPLETE, "--land", "target"), "--land target needs --target-ref"),
         ((*COMPLETE, "--mount", "absent"), "--mount absent: "),
         ((*COMPLETE, "--env", "absent"), "there is no folder"),
@@ -139,6 +143,22 @@ def test_every_further_answer_is_one_retry(tmp_path: Path, make_repository: Make
     assert prepared.request.executor.artifacts == ("reply-1", "reply-2")
     assert prepared.request.timeout_retry is not None
     assert prepared.request.timeout_retry.max_retries == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "required"),
+    [
+        ("out/lint.sarif=0", AuditRequirement(file="out/lint.sarif")),
+        ("lint.xml=3", AuditRequirement(file="lint.xml", max_new=3)),
+        ("score.json=7.5", AuditRequirement(file="score.json", min_score=7.5)),
+    ],
+)
+def test_the_audit_is_that_of_the_last_test(
+    tmp_path: Path, make_repository: MakeRepository, given: str, required: AuditRequirement
+) -> None:
+    options = RunOptions(request="x", repo=str(make_repository("r")), allow=("a",), commands=("c",), tests=("t", "u"))
+    made = prepare(replace(options, audit=given), tmp_path).request.acceptance_tests
+    assert [(each.cmd, each.audit) for each in made] == [("t", None), ("u", required)]
 
 
 def test_the_coverage_report_is_that_of_the_last_test(tmp_path: Path, make_repository: MakeRepository) -> None:

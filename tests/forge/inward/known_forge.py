@@ -19,7 +19,7 @@ RULE = JudgeRule(
     allow_tests=("tests",),
     tests=(AcceptanceTest(name="unit", cmd="python -m pytest -q", must_pass=True),),
     policy_pack="medium",
-    test_purpose="characterisation",
+    tests_purpose="characterisation",
     max_seconds=900,
 )
 

@@ -23,7 +23,7 @@ from tests.gatekeeper.publishing import HandClock
 from tests.git.repositories import MakeRepository
 
 Opened = Callable[..., AbstractAsyncContextManager[Inbox]]
-RULE = LANDING | {"name": "proofs", "reason": "test_proof"}
+RULE = LANDING | {"name": "proofs", "reason": "proof"}
 CALL = DifferingCall(
     path="README.md", line=1, function="price", arguments="(1)", under_test="returns 2", in_production="returns 0"
 )
@@ -76,7 +76,7 @@ async def test_a_person_who_approves_lands_it(opened: Opened, tmp_path: Path, ca
         run = await tested(inbox, **facts)
         assert run.state == "AWAITING_APPROVAL"
         asked = await inbox.asked()
-        assert (asked.reason, asked.stage) == ("test_proof", "candidate")
+        assert (asked.reason, asked.stage) == ("proof", "candidate")
         assert words in asked.why
         await inbox.decide(signed(await inbox.said()))
         assert (await inbox.run()).status == "SUCCESS"
@@ -93,7 +93,7 @@ async def test_without_a_rule_it_is_refused_with_advice(opened: Opened, case: st
     assert [violation.code for violation in report.violations] == [
         {"behaviour": "behaves_differently_under_test"}.get(field, field)
     ]
-    assert "one of the reason test_proof" in report.violations[0].detail
+    assert "one of the reason proof" in report.violations[0].detail
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gatewright import scope
 from gatewright.artifacts import inline_uri
-from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact, CoverageRequirement, Repository
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Artifact, AuditRequirement, CoverageRequirement, Repository
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.contracts import differences
 from gatewright.rules.shards import broken_by_shard, shard_of
@@ -20,6 +20,7 @@ from tests.git.repositories import MakeRepository
 
 SEEN = AcceptanceTest(name="unit", cmd="python -m pytest -q", must_pass=True)
 HIDDEN = AcceptanceTest(name="held-out", cmd="python -m pytest -q tests/held_out.py", must_pass=True, hidden=True)
+AUDIT = AuditRequirement(file="out.sarif")
 COVERAGE = CoverageRequirement(file="coverage.xml", changed_lines_percent=80)
 
 
@@ -36,6 +37,9 @@ def file(path: str, content: bytes = b"assert True\n") -> Artifact:
         ((HIDDEN,), (), "hidden_acceptance_invalid"),
         ((SEEN, replace(HIDDEN, name="unit")), (), "hidden_acceptance_invalid"),
         ((SEEN, replace(HIDDEN, coverage=COVERAGE)), (), "hidden_acceptance_invalid"),
+        ((SEEN, replace(HIDDEN, audit=AUDIT)), (), "hidden_acceptance_invalid"),
+        ((replace(SEEN, audit=replace(AUDIT, min_score=3.0)),), (), "audit_invalid"),
+        ((replace(SEEN, audit=AUDIT),), (), "ok"),
         ((replace(SEEN, coverage=COVERAGE), HIDDEN), (), "ok"),
         ((SEEN,), (file("tests/held_out.py"),), "hidden_acceptance_invalid"),
         ((SEEN, HIDDEN), (file("Tests/a.py"), file("tests/a.py")), "hidden_acceptance_invalid"),

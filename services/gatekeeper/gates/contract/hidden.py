@@ -36,8 +36,9 @@ def judge_hidden(context: GateContext, tests: Sequence[AcceptanceTest], artifact
     for test in hidden:  # 2
         if test.name in names:
             report.violate(INVALID, RULE, f"{test.name!r} is the name of a visible test, too")
-        if test.coverage is not None:
-            report.violate(INVALID, RULE, f"{test.name!r} asks for coverage, which only a visible test may")
+        for field in ("coverage", "audit"):
+            if getattr(test, field) is not None:
+                report.violate(INVALID, RULE, f"{test.name!r} asks for {field}, which only a visible test may")
     if files and not hidden:  # 3
         report.violate(INVALID, RULE, "there are hidden files, and no hidden test that could use them")
     if len(files) > MOST_FILES:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gatewright import scope
 from gatewright.budgets import LONGEST_COMMAND
 from gatewright.contracts import RunRequest, TaskContract
-from gatewright.contracts.vocabulary import Artifact, Budget, Executor, PolicyPack, Repository
+from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Budget, Executor, PolicyPack, Repository
 from gatewright.errors import DeniedError, MalformedError, ScopeError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.refs import check_landing_ref, holds_credentials
@@ -56,6 +56,7 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
     _ways(context, request, request.artifacts)
     judge_provided(context, request.artifacts, request.scope)
     judge_hidden(context, request.acceptance_tests, request.artifacts)
+    _judge_audits(context, request.acceptance_tests)
     _repository(context.report, request.repository)
     judge_pools(context, request)
 
@@ -86,6 +87,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     _ways(context, contract, contract.inputs.artifacts)
     judge_provided(context, contract.inputs.artifacts, contract.scope)
     judge_hidden(context, contract.acceptance_tests, contract.inputs.artifacts)
+    _judge_audits(context, contract.acceptance_tests)
     judge_destructive(context, contract, by_allowlist(policies))
     _repository(report, contract.repository)
     judge_pools(context, contract)
@@ -117,6 +119,13 @@ def judge_form(context: GateContext, contract: TaskContract) -> None:
     """Check the fields that the pm fills with the same values in every contract."""
     for name in unlike_compiled(contract, context.report.run_id):
         context.report.violate("contract_differs", "request", f"the compiled contract's {name} is not what the pm may give it")
+
+
+def _judge_audits(context: GateContext, tests: Iterable[AcceptanceTest]) -> None:
+    """Check that the limits of each audit are of its kind: no other would be read."""
+    for test in tests:
+        if test.audit is not None and test.audit.fault:
+            context.report.violate("audit_invalid", "acceptance_tests", f"{test.name}: {test.audit.fault}")
 
 
 def _paths(context: GateContext, paths: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from gatewright.git.paths import display
 from gatewright.patterns import TextPattern
 from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, WORKSPACE_CHANGES, of_commands, of_surroundings
-from gatewright.rules.reports import mutation, replays, untested
+from gatewright.rules.reports import audits, mutation, replays, untested
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports.proof_facts import RULE, broken_by_facts
 from gatewright.rules.reports.tests import Ordered, broken_by_tests, match_commands, wrong_tree
@@ -20,8 +20,8 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 
 #: The reason of approval rules about proofs, and the advice where there is none.
-_PROOF = "test_proof"
-_NO_RULE = "no approval rule asks a person about it: the operator can add one of the reason test_proof to approval_rules.json"
+_PROOF = "proof"
+_NO_RULE = "no approval rule asks a person about it: the operator can add one of the reason proof to approval_rules.json"
 _URI = TextPattern(r"artifact:sha256:[0-9a-fA-F]{64}|data:[^\s\"']*,")
 
 
@@ -95,7 +95,7 @@ def _judge_proof(
     context.report.checked(proofs.RULE, words)
     found = [*proofs.broken_by_proof(ordered, contract, pack.testing)]
     found += proofs.broken_by_left_out(ordered, changed, pack.testing)
-    found += untested.broken_by_coverage(ordered)
+    found += [*untested.broken_by_coverage(ordered), *audits.broken_by_audits(ordered)]
     for broken in found:
         context.report.violate(*broken)
     _judge_by_pack(context, run, pack.passes_without_change, proofs.broken_by_red_first(ordered, contract))
@@ -115,6 +115,8 @@ def _judge_proof(
             notes.append(proofs.red_first_in_words(proof.red_first, contract))
         if proof.coverage is not None:
             notes.append(untested.coverage_in_words(proof.coverage))
+        if proof.audit is not None:
+            notes.append(audits.audit_in_words(proof.audit))
         if proof.baseline_tests is not None:
             notes.append(proofs.baseline_tests_in_words(proof.baseline_tests))
         for words in filter(None, notes):

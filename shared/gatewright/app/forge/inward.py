@@ -179,7 +179,7 @@ def order_of(entry: ForgeEntry, rule: JudgeRule, request: ChangeRequest, change:
         budget=Budget(wall_sec=rule.max_seconds),
         timeout_retry=TimeoutRetry(timeout_sec=rule.max_seconds, max_retries=0, retry_backoff_sec=0),
         policy_pack=rule.policy_pack,
-        tests=rule.test_purpose,
+        tests=rule.tests_purpose,
         source_branch=SourceBranch(
             name=request.head_ref,
             head=change.head,

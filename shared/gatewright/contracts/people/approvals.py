@@ -41,7 +41,7 @@ AskReason = Literal[
     "transfer",
     "destructive",
     "protected_class",
-    "test_proof",
+    "proof",
     "landing",
     "risk_tier",
     "critic",
@@ -50,7 +50,7 @@ AskReason = Literal[
     "blocked",
     "agent_question",
 ]
-_ABOUT_CANDIDATES = frozenset({"protected_class", "test_proof", "landing", "risk_tier", "critic", "review"})
+_ABOUT_CANDIDATES = frozenset({"protected_class", "proof", "landing", "risk_tier", "critic", "review"})
 AskStage = Literal["contract", "candidate", "round", "beside"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]

@@ -14,7 +14,7 @@ from gatewright.contracts.reports import BaselineTests, RedFirst, TestCommand, T
 from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.git.paths import display
 from gatewright.rules.broken import Broken
-from gatewright.rules.reports import replays, untested
+from gatewright.rules.reports import audits, replays, untested
 from gatewright.rules.reports.mutation import is_doubtful, sample_in_words
 from gatewright.rules.reports.tests import Ordered, passed
 
@@ -37,6 +37,7 @@ CODES: Final = frozenset(
         PASSES_BEFORE,
     }
     | untested.CODES
+    | audits.CODES
 )
 RULE: Final = replays.RULE
 #: Maximum number of names in a refusal.
@@ -161,6 +162,8 @@ def proof_clauses(proof: TestProof, contract: TaskContract | None = None) -> tup
         clauses.append(ProofClause(f"unproven: {proof.unproven}" if proof.unproven else "", doubtful=True))
     if (found := proof.coverage) is not None:
         clauses.append(ProofClause(untested.coverage_in_words(found), doubtful=bool(found.fault or found.uncovered)))
+    if (audit := proof.audit) is not None:
+        clauses.append(ProofClause(audits.audit_in_words(audit), doubtful=bool(audit.fault or audit.new_count)))
     clauses.append(ProofClause(failed_before_in_words(proof), doubtful=True))
     return tuple(clause for clause in clauses if clause.words)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gatewright.contracts.reports import BaselineTests, RedFirst, TestCommand, TestProof, TestReport
 from gatewright.rules.broken import Broken
+from gatewright.rules.reports.audits import contradictions_of_audit
 from gatewright.rules.reports.proof import file_of
 from gatewright.rules.reports.replays import contradictions_of_replay
 from gatewright.rules.reports.results import seconds_between
@@ -80,6 +81,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
     8. The file with the planted error is a changed one, as are the files where the tool is disabled.
     9. Repeated calls are of changed files, and their numbers agree.
     10. Covered lines are some of the written lines, in changed files.
+    11. The numbers of an audit agree.
     """
     if proof.framework and not _may_start(proof.framework, command.cmd_argv):  # 1
         yield f"{proof.framework} reported its tests, but {command.cmd_argv[0]} does not start it"
@@ -105,6 +107,7 @@ def _proof(command: TestCommand, proof: TestProof, changed: frozenset[str] | Non
         yield from _red_first(proof.red_first, proof.counts.passed if proof.counts is not None else 0, changed)
     yield from contradictions_of_replay(proof, changed)  # 9
     yield from contradictions_of_coverage(proof, changed)  # 10
+    yield from contradictions_of_audit(proof)  # 11
     named = {proof.check.path, *proof.check.switched_off} if proof.check is not None else set()
     if changed is not None and (strange := sorted(named - changed)):  # 8
         yield f"a tool was tried on {strange[0]}, which the change does not touch"

@@ -38,6 +38,7 @@ from gatewright.contracts import EvidenceBundle, RunRequest, codec
 from gatewright.contracts.vocabulary import (
     AcceptanceTest,
     Artifact,
+    AuditRequirement,
     Budget,
     CoverageRequirement,
     Environment,
@@ -136,7 +137,7 @@ def prepare(
             # The gate distinguishes permission to change from being a test; for a person it is one question.
             "allowed_paths": tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
             **({} if kind.lands else _without_change(options, commits)),
-            "acceptance_tests": (*_tests("test", options.tests, options.coverage), *_tests("hidden", options.hidden_tests)),
+            "acceptance_tests": (*_tests("test", options.tests, options), *_tests("hidden", options.hidden_tests)),
         },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
@@ -266,13 +267,16 @@ def _decided_later(shown: Environments) -> bool:
     return any(each.prefix or each.image for each in ENVIRONMENTS_FILE.load(AgentSettings.load().policies).policy.profiles)
 
 
-def _tests(name: str, commands: tuple[str, ...], coverage: str | None = None) -> tuple[AcceptanceTest, ...]:
-    """Return the tests, of which the last one writes the coverage report that ``coverage`` names."""
+def _tests(name: str, commands: tuple[str, ...], options: RunOptions | None = None) -> tuple[AcceptanceTest, ...]:
+    """Return the tests, of which the last one writes the files that ``options`` declare."""
     tests = tuple(
         AcceptanceTest(name=f"{name}-{number}", cmd=command, must_pass=True, hidden=name == "hidden")
         for number, command in enumerate(commands, start=1)
     )
-    return (*tests[:-1], msgspec.structs.replace(tests[-1], coverage=_coverage(coverage))) if coverage else tests
+    if options is None or not tests:
+        return tests
+    coverage, audit = _coverage(options.coverage or ""), _audit(options.audit or "")
+    return (*tests[:-1], msgspec.structs.replace(tests[-1], coverage=coverage, audit=audit))
 
 
 def _coverage(given: str) -> CoverageRequirement | None:
@@ -283,6 +287,17 @@ def _coverage(given: str) -> CoverageRequirement | None:
     except (ValueError, msgspec.ValidationError):
         return None
     return found if found.read_as is not None else None
+
+
+def _audit(given: str) -> AuditRequirement | None:
+    """Return the requirement that ``FILE=LIMIT`` means; None if it means none."""
+    file, _, limit = given.rpartition("=")
+    try:
+        name = "min_score" if file.endswith(".json") else "max_new"
+        found = msgspec.convert({"file": file, name: float(limit) if name == "min_score" else int(limit)}, AuditRequirement)
+    except (ValueError, msgspec.ValidationError):
+        return None
+    return found if not found.fault else None
 
 
 def _source_of(options: RunOptions, here: Path, faults: list[Fault]) -> ChangeSource:
@@ -393,6 +408,9 @@ def _contradictions(options: RunOptions) -> list[Fault]:
         faults.append(Fault("/repository/target_ref", "missing", words))
     if options.coverage is not None and not (options.tests and _coverage(options.coverage)):
         words = "--coverage needs a --test and FILE=PERCENT, FILE in the repository and named *.xml, *.info, *.out or *.json"
+        faults.append(Fault("/acceptance_tests", "invalid", words))
+    if options.audit is not None and not (options.tests and _audit(options.audit)):
+        words = "--audit needs a --test and FILE=LIMIT: *.sarif or *.xml and the most new findings, *.json and the lowest score"
         faults.append(Fault("/acceptance_tests", "invalid", words))
     for number, requirement in enumerate(options.requirement):
         if _REQUIREMENT.fullmatch(requirement) is None:

@@ -11,7 +11,7 @@ from gatewright.evidence.verification.consistency.replayed_run import Contradict
 from gatewright.rules import reviews
 from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE
-from gatewright.rules.reports import mutation, replays, times, untested
+from gatewright.rules.reports import audits, mutation, replays, times, untested
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports import tests as test_rules
 from gatewright.rules.reports.artifacts import broken_by_addresses, broken_by_artifacts, broken_by_consultation
@@ -90,7 +90,7 @@ def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Ite
         broken += [*proofs.broken_by_environment(ordered), *proofs.broken_by_proof(ordered, run.contract, testing)]
         broken += proofs.broken_by_left_out(ordered, changed, testing)
         broken += untested.broken_by_untested(ordered) if gate.code == untested.UNTESTED else ()
-        broken += untested.broken_by_coverage(ordered)
+        broken += [*untested.broken_by_coverage(ordered), *audits.broken_by_audits(ordered)]
         if gate.code in {replays.CODE, replays.UNPROVEN}:
             broken += replays.broken_by_replays(ordered, run.contract, required=gate.code == replays.UNPROVEN)
         broken += broken_by_facts(tests, ordered, replayed.known_changes(run.candidate))
