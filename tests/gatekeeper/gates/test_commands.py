@@ -71,6 +71,35 @@ def test_an_executor_command_is_no_acceptance_command(policies: Policies) -> Non
         check_command("sed -i s/a/b/ src/a", "acceptance", policies)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ruff check --output-file=../out.sarif src",
+        "ruff check -o /tmp/out.sarif src",
+        "ruff check --output-file src/a.py src",
+        "bandit -r src -f sarif -o .git/config",
+        "eslint --format=./evil.js src",
+        "golangci-lint run --output.sarif.path=/etc/x.sarif",
+    ],
+)
+def test_an_output_file_of_an_audit_stays_inside(text: str, policies: Policies) -> None:
+    with pytest.raises(CommandRefusedError):
+        check_command(text, "acceptance", policies)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ruff check --output-format sarif --output-file out.sarif --exit-zero src",
+        "bandit -r src -f sarif -o build/out.sarif --exit-zero",
+        "eslint --format=@microsoft/eslint-formatter-sarif -o out.sarif src",
+        "golangci-lint run --output.sarif.path=out.sarif --issues-exit-code=0",
+    ],
+)
+def test_tools_may_write_the_report_of_an_audit(text: str, policies: Policies) -> None:
+    assert check_command(text, "acceptance", policies).prefix
+
+
 def test_a_test_that_proves_nothing_is_refused_where_acceptance_is_strict(policies: Policies) -> None:
     assert check_command("true", "acceptance", policies).proof.never
     with pytest.raises(CommandRefusedError, match="proves nothing"):

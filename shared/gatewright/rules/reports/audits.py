@@ -37,7 +37,7 @@ def broken_by_audits(ordered: Sequence[Ordered]) -> Iterator[Broken]:
         elif found.new_count > required.max_new:
             yield Broken(NEW_FINDINGS, RULE, f"{test.name}: {_counts_in_words(found)}; {required.max_new} new allowed")
             for each in found.new:
-                yield Broken(NEW_FINDINGS, RULE, finding_in_words(each), each.path.encode() or None)
+                yield Broken(NEW_FINDINGS, RULE, _at_line(each), each.path.encode() or None)
 
 
 def audit_in_words(found: AuditResult) -> str:
@@ -52,8 +52,16 @@ def audit_in_words(found: AuditResult) -> str:
 
 def finding_in_words(found: AuditFinding) -> str:
     """Return a finding as tools print it: file, line, rule and message."""
-    place = f"{found.path}:{found.line}: " if found.path and found.line else f"{found.path}: " if found.path else ""
-    return f"{place}{found.rule} {found.message}".strip()
+    place = found.path + (f":{found.line}" if found.line else "")
+    return f"{place}: {_rule_and_message(found)}" if found.path else _rule_and_message(found)
+
+
+def _at_line(found: AuditFinding) -> str:
+    return f"line {found.line}: {_rule_and_message(found)}" if found.line else _rule_and_message(found)
+
+
+def _rule_and_message(found: AuditFinding) -> str:
+    return f"{found.rule} {found.message}".strip()
 
 
 def _counts_in_words(found: AuditResult) -> str:
