@@ -11,6 +11,7 @@ from gatewright.contracts.activity import (
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.forge_policy import Forges
+from gatewright.contracts.inventory import EnvironmentInventory
 from gatewright.contracts.merge_queue import (
     MergeAction,
     MergeActionReply,
@@ -112,6 +113,7 @@ __all__ = [
     "DecisionReply",
     "DecisionsLog",
     "Done",
+    "EnvironmentInventory",
     "Error",
     "EventsRequest",
     "EvidenceBundle",

@@ -155,6 +155,23 @@ class EnvironmentState(Document):
     """SHA-256 of the names, kinds, sizes and times of everything in it but __pycache__."""
 
 
+class InventorySummary(Document):
+    """The figures of an inventory."""
+
+    sha256: Sha256
+    """Digest of the inventory."""
+    environment: NonEmpty
+    """Ecosystems with the versions of their interpreters."""
+    packages: Count
+    """Number of packages."""
+    unknown_files: Count
+    """Number of files that no record lists."""
+    altered_files: Count
+    """Number of files that differ from their record."""
+    faults: Count
+    """Number of reasons why something was not measured."""
+
+
 class Surroundings(Document):
     """What a role worked with, in its own words: a claim, kept for people who want to repeat the work."""
 
@@ -172,6 +189,8 @@ class Surroundings(Document):
     """Image whose programs commands saw instead of the host's: a name with a digest."""
     fixed: dict[str, str] | None = None
     """Variables that every command sees with exactly this value: clock of builds, locale, time zone, seed."""
+    inventory: InventorySummary | None = None
+    """Figures of the artifact environment_inventory."""
 
 
 class Repository(Document):

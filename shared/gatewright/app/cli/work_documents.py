@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from gatewright.app.bills_of_materials import EXPORTS
 from gatewright.app.cli.bundle_sources import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
-from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount, read_account
+from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount, read_account, recorded_inventory
 from gatewright.app.report.packet import packet
-from gatewright.contracts import CanonicalMemory, DecisionsLog, ProgressPacket, RunRequest, codec
+from gatewright.contracts import CanonicalMemory, DecisionsLog, EnvironmentInventory, ProgressPacket, RunRequest, codec
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
@@ -28,7 +29,7 @@ from gatewright.work_documents.done import done_of
 from gatewright.work_documents.provenance import provenance_of
 from gatewright.work_documents.revisions import trail_of
 
-KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance", "progress", "memory")
+KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance", "progress", "memory", "inventory")
 
 
 def locate_bundle(given: str | None) -> Path:
@@ -48,7 +49,8 @@ def work_document(kind: str, folder: Path) -> Document:
         MalformedError: the kind is unknown, the events describe no run, or the run has no such document.
     """
     if kind not in KINDS:
-        raise MalformedError(f"a run cannot be printed as {kind!r}, only as {', '.join(KINDS)}", code="invalid_input")
+        known = ", ".join((*KINDS, *EXPORTS))
+        raise MalformedError(f"a run cannot be printed as {kind!r}, only as {known}", code="invalid_input")
     account = read_account(folder)
     if account.run is None:
         raise MalformedError(f"{folder} records no run: {account.trouble}", code="run_unknown")
@@ -57,6 +59,8 @@ def work_document(kind: str, folder: Path) -> Document:
             f"{folder} holds the events of {account.run.run_id}, not of the run it is called by", code="other_run"
         )
     match kind:
+        case "inventory":
+            return _inventory(account)[0]
         case "brief":
             return brief_of(account.run, account.records)
         case "blocked":
@@ -75,10 +79,35 @@ def work_document(kind: str, folder: Path) -> Document:
             return provenance_of(_ended_history(account), account.listed)
 
 
+def exported_inventory(kind: str, folder: Path) -> str:
+    """Return the bill of materials ``kind`` of the environment that the last tests of a run used. Raises MalformedError."""
+    account = read_account(folder)
+    inventory, at = _inventory(account)
+    return EXPORTS[kind](inventory, account.run.run_id if account.run is not None else folder.name, at).decode()
+
+
+def _inventory(account: BundleAccount) -> tuple[EnvironmentInventory, str]:
+    """Return the inventory of the last tests, and when they ended."""
+    report = account.run.tests if account.run is not None else None
+    inventory = recorded_inventory(account, report) if report is not None else None
+    if inventory is None or report is None:
+        words = f"{account.folder.name} has no inventory: no tests ran, or only with programs of the system"
+        raise MalformedError(words, code="no_such_document")
+    return inventory, report.finished_at
+
+
 def document_lines(document: Document) -> Iterator[str]:
-    """Format a document: the log of decisions in its own format, everything else field by field."""
+    """Format a document: decisions in their own format, packages as a table, everything else field by field."""
     if isinstance(document, DecisionsLog):
         yield from as_markdown(document)
+    elif isinstance(document, EnvironmentInventory):
+        for tree in document.trees:
+            yield f"{tree.ecosystem} {tree.version}".strip()
+            yield from (f"  {each.name:<32} {each.version:<16} {each.licence or 'not measured'}" for each in tree.packages)
+            lists = (("unknown", tree.unknown_files, tree.unknown), ("altered", tree.altered_files, tree.altered))
+            for name, number, first in (*lists, ("not measured", len(tree.faults), tree.faults)):
+                yield f"{name}: {number}"
+                yield from (f"  {each}" for each in first)
     else:
         yield from _fields(msgspec.to_builtins(document), "")
 
