@@ -39,23 +39,28 @@ class Inventories:
         if shown is None or not environment:
             return None
         place = self._folder / key_of("", (), environment, ARTIFACT) if self._folder is not None else None
-        data = await asyncio.to_thread(_read, place) if place is not None else None
-        if data is None:
-            data = await asyncio.to_thread(self._list, shown)
-            await confirmed()
-            if place is not None:
-                await asyncio.to_thread(_keep, place, data)
-        with contextlib.suppress(MalformedError):
-            return codec.decode(data, EnvironmentInventory), data
-        return None
+        if place is not None and (kept := await asyncio.to_thread(_read, place)) is not None:
+            return kept
+        data = await asyncio.to_thread(self._list, shown)
+        await confirmed()
+        if place is not None:
+            await asyncio.to_thread(_keep, place, data)
+        return _decoded(data)
 
     def _list(self, shown: Environments) -> bytes:
         return redact_output(ARTIFACT, codec.encode(inventory_of(shown)), self._scanner).data
 
 
-def _read(place: Path) -> bytes | None:
+def _read(place: Path) -> tuple[EnvironmentInventory, bytes] | None:
     with contextlib.suppress(ConfigurationError, OSError):
-        return read_private(place)
+        return _decoded(read_private(place) or b"")
+    return None
+
+
+def _decoded(data: bytes) -> tuple[EnvironmentInventory, bytes] | None:
+    """A redaction may leave no valid document; then there is no inventory."""
+    with contextlib.suppress(MalformedError):
+        return codec.decode(data, EnvironmentInventory), data
     return None
 
 

@@ -20,7 +20,7 @@ _HASHES: Final = {"sha1": "SHA-1", "sha256": "SHA-256", "sha384": "SHA-384", "sh
 
 def cyclonedx(inventory: EnvironmentInventory, run_id: str, at: str) -> bytes:
     """Return the inventory in CycloneDX; ``at`` is when the commands ended."""
-    from cyclonedx.factory.license import LicenseFactory
+    from cyclonedx.contrib.license.factories import LicenseFactory
     from cyclonedx.model import HashAlgorithm, HashType, Property
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import Component, ComponentType

@@ -36,7 +36,7 @@ class InventoryPackage(Document):
 
 
 class InventoryTree(Document):
-    ecosystem: Literal["python", "node", "rust", "go", "unknown"]
+    ecosystem: Literal["python", "node", "rust", "go", "other"]
     """Decides which packages were read."""
     version: Line
     """Version of its interpreter; empty: unknown."""

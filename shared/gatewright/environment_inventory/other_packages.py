@@ -17,6 +17,8 @@ MODULES: Final = "node_modules"
 _HIDDEN_LOCK: Final = ".package-lock.json"
 CHECKSUMS: Final = ".cargo-checksum.json"
 DOWNLOADS: Final = "cache/download/"
+#: Bytes of the digests of subresource integrity.
+_SIZES: Final = {"sha1": 20, "sha256": 32, "sha384": 48, "sha512": 64}
 _REQUESTS: Final = ("dependencies", "devDependencies", "optionalDependencies")
 Facts = dict[str, Any]
 
@@ -69,11 +71,15 @@ def _node_roots(tree: InstalledTree) -> Iterator[str]:
 def _integrity(text: object) -> str | None:
     """Return the digest of subresource integrity, the first of several, in hex."""
     algorithm, _, digest = (text.split()[0] if isinstance(text, str) and text.split() else "").partition("-")
+    found = _decoded(digest)
+    return f"{algorithm}:{found.hex()}" if len(found) == _SIZES.get(algorithm) else None
+
+
+def _decoded(text: str) -> bytes:
     try:
-        found = base64.b64decode(digest, validate=True).hex()
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        return None
-    return f"{algorithm}:{found}" if algorithm in {"sha1", "sha256", "sha384", "sha512"} and found else None
+        return b""
 
 
 def read_rust(tree: InstalledTree) -> str:
@@ -129,11 +135,8 @@ def read_go(tree: InstalledTree) -> str:
         digest = (tree.read(path) or b"").decode("utf-8", "replace").strip()
         if whole in unpacked and digest != _module_hash(tree, top, unpacked[whole], whole, f"{_unescape(escaped)}@{version}"):
             tree.altered.add(whole)
-        try:
-            archive = f"h1:{base64.b64decode(digest.removeprefix('h1:'), validate=True).hex()}"
-        except (binascii.Error, ValueError):
-            archive = ""
-        tree.add("golang", _unescape(escaped), version, archive=archive if archive != "h1:" else None)
+        found = _decoded(digest.removeprefix("h1:")).hex()
+        tree.add("golang", _unescape(escaped), version, archive=f"h1:{found}" if _is_sha256(found) else None)
     for whole in unpacked.keys() - recorded:
         tree.unknown |= {*unpacked[whole]}
     tree.unknown |= {path for path in tree.others if path.startswith(top)}

@@ -13,7 +13,7 @@ from gatewright.environment_inventory.python_packages import read_python, sites_
 from gatewright.environment_inventory.trees import InstalledTree, named
 from gatewright.sandbox.environments import Environments, read_record
 
-Ecosystem = Literal["python", "node", "rust", "go", "unknown"]
+Ecosystem = Literal["python", "node", "rust", "go", "other"]
 _READERS: Final[Mapping[Ecosystem, Callable[[InstalledTree], str]]] = {
     "python": read_python,
     "node": read_node,
@@ -32,7 +32,7 @@ def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> Inventor
     record = read_record(prefix)
     kind = ecosystem or (record.ecosystem if record is not None else _ecosystem_of(tree))
     version = ""
-    if kind == "unknown":
+    if kind == "other":
         tree.fault("no packages of a known ecosystem")
     else:
         version = _READERS[kind](tree)
@@ -56,7 +56,7 @@ def _ecosystem_of(tree: InstalledTree) -> Ecosystem:
         return "node"
     if any(path.endswith(f"/{CHECKSUMS}") for path in tree.files):
         return "rust"
-    return "go" if any(DOWNLOADS in path for path in tree.files) else "unknown"
+    return "go" if any(DOWNLOADS in path for path in tree.files) else "other"
 
 
 def inventory_of(shown: Environments) -> EnvironmentInventory:
