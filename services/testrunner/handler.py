@@ -43,7 +43,7 @@ from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.hiding import refuse_shadowing
-from gatewright.services.testrunner.inventories import Inventories
+from gatewright.services.testrunner.inventories import list_environment
 from gatewright.services.testrunner.known_environments import KnownEnvironments, SeenEnvironment
 from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
 from gatewright.services.testrunner.proving import Prover
@@ -86,7 +86,6 @@ def make_handler(settings: Settings) -> TestRunnerHandler:
         Tables(state / "tables"),
         BytecodeCache(state / "bytecode", sandbox, workspaces),
         BuildCache(state / "builds", sandbox, workspaces),
-        Inventories(state / "inventories", scanner),
     )
     return TestRunnerHandler(
         settings.agent_id, mirrors, workspaces, sandbox, settings.allowed_environments, scanner, limits, kept
@@ -100,7 +99,6 @@ class KeptResults:
     tables: Tables
     bytecode: BytecodeCache
     builds: BuildCache
-    inventories: Inventories
 
 
 @dataclass
@@ -194,14 +192,11 @@ class TestRunnerHandler:
         self._scanner = scanner or SecretScanner()
         self._limits = limits or SandboxLimits()
         kept = kept or KeptResults(
-            Tables(None),
-            BytecodeCache(None, sandbox, workspaces),
-            BuildCache(None, sandbox, workspaces),
-            Inventories(None, self._scanner),
+            Tables(None), BytecodeCache(None, sandbox, workspaces), BuildCache(None, sandbox, workspaces)
         )
         self._bytecode = kept.bytecode
         self._builds = kept.builds
-        self._inventories = kept.inventories
+        self._tables = kept.tables
         self._known = KnownEnvironments(confined=sandbox.name != "none")
         self._prover = Prover(sandbox, workspaces, kept.tables)
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
@@ -264,7 +259,7 @@ class TestRunnerHandler:
             environment = _digest(seen.snapshot, {})
             compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
             made = (candidate, () if plain else argvs, prefix, environment, limits, seen.confirmed)
-            listing = asyncio.ensure_future(self._inventories.of(prefix, environment, seen.confirmed))
+            listing = asyncio.ensure_future(list_environment(prefix, seen, self._tables, self._scanner))
             try:
                 async with self._builds.use(*made) as built:
                     shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base)

@@ -101,6 +101,12 @@ def test_altered_and_missing_files_are_named(tmp_path: Path) -> None:
     assert found.packages[0].content_sha256 is None
 
 
+def test_a_record_of_no_usable_package_vouches_for_nothing(tmp_path: Path) -> None:
+    prefix = make_prefix(tmp_path / "env")
+    (install(prefix, files={"planted.py": b""}) / "METADATA").unlink()
+    assert f"{SITE}/planted.py" in python_tree(prefix).unknown
+
+
 def test_a_record_without_a_digest_vouches_for_nothing(tmp_path: Path) -> None:
     prefix = make_prefix(tmp_path / "env")
     install(prefix, rows="planted.py,,\nother.py,md5=0,1\n")

@@ -1,4 +1,4 @@
-"""The test runner lists what commands were shown: once for each state of an environment, and a planted file is in the report."""
+"""The test runner lists what commands were shown: once for each state of an environment, planted files included."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def inventory(suite: Suite, report: TestReport) -> EnvironmentInventory:
 
 
 def kept(suite: Suite) -> list[Path]:
-    return sorted((suite.fixture.state / "testrunner" / "inventories").iterdir())
+    tables = (suite.fixture.state / "testrunner" / "tables").iterdir()
+    return sorted(each for each in tables if each.read_bytes().startswith(ARTIFACT.encode()))
 
 
 async def test_the_report_lists_the_packages_that_commands_saw(tmp_path: Path) -> None:

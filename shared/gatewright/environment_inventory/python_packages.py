@@ -10,10 +10,9 @@ import posixpath
 from collections.abc import Iterator
 from email.message import Message
 from email.parser import HeaderParser
-from typing import Any, Final
+from typing import Final
 
 from gatewright.environment_inventory.trees import InstalledTree, host_of, one_line
-from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 _SITES: Final = ("site-packages", "dist-packages")
 _KINDS: Final = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
@@ -27,95 +26,87 @@ _SCRIPTS: Final = ("activate", "Activate.ps1", "deactivate.bat", "pydoc.bat", "p
 
 
 def sites_of(tree: InstalledTree) -> list[str]:
-    """Return the folders that interpreters import packages from."""
+    """Return the folders that interpreters import packages from: ``lib/pythonX.Y/site-packages`` at any depth."""
     sites = set()
     for path in tree.files:
         parts = path.split("/")
         place = next((at for at, part in enumerate(parts[:-1]) if part in _SITES and at > 1), 0)
-        if place and parts[place - 2] in {"lib", "lib64"} and parts[place - 1].lstrip("py").startswith(("thon", "3")):
+        if place and parts[place - 2] in {"lib", "lib64"} and parts[place - 1].startswith(("python", "pypy")):
             sites.add("/".join(parts[: place + 1]))
     return sorted(sites)
 
 
-def read_python(tree: InstalledTree) -> str:
-    """Fill in ``tree``; return the interpreter's version, empty if unknown.
+def read_python(tree: InstalledTree) -> None:
+    """Fill in ``tree``: each package by its metadata, and its files by RECORD.
 
-    1. each package by its metadata, and its files by RECORD;
-    2. of a virtual environment all other files are unknown, of other prefixes those among packages.
+    Of a virtual environment all other files are unknown, of another prefix those among its packages.
     """
     sites = sites_of(tree)
-    for site in sites:
-        for folder in sorted(_metadata_folders(tree, site)):
-            _read_package(tree, site, folder)
+    tree.version = sites[0].split("/")[-2].lstrip("python") if sites else ""
     virtual = "pyvenv.cfg" in tree.files
-    for path in tree.files.keys() | tree.others:
-        among = virtual or any(path.startswith(f"{site}/") for site in sites)
-        if among and path not in tree.known and not _is_own(path):
+    for line in tree.read("pyvenv.cfg").decode("utf-8", "replace").splitlines() if virtual else ():
+        key, _, value = (part.strip() for part in line.partition("="))
+        if key in {"version", "version_info"}:
+            tree.version = one_line(value)
+        elif key == "include-system-site-packages" and value.lower() == "true":
+            tree.fault("packages of the system are visible too, and not listed")
+    for site in sites:
+        names = {path.split("/")[site.count("/") + 1] for path in tree.files if path.startswith(f"{site}/")}
+        for folder in sorted(name for name in names if name.endswith(tuple(_KINDS))):
+            _read_package(tree, site, folder)
+    for path in (tree.files.keys() | tree.others) - tree.known:
+        folder, _, name = path.rpartition("/")
+        own = path in _OWN or (folder == "bin" and name.startswith(_SCRIPTS))
+        if not own and (virtual or path.startswith(tuple(f"{site}/" for site in sites))):
             tree.unknown.add(path)
-    return _version(tree, sites)
-
-
-def _metadata_folders(tree: InstalledTree, site: str) -> set[str]:
-    start = site.count("/") + 1
-    names = {path.split("/")[start] for path in tree.files if path.startswith(f"{site}/")}
-    return {name for name in names if name.endswith(tuple(_KINDS))}
 
 
 def _read_package(tree: InstalledTree, site: str, folder: str) -> None:
     place = f"{site}/{folder}"
     stem, dot, kind = folder.rpartition(".")
     data = tree.read(place if place in tree.files else f"{place}/{_KINDS[dot + kind]}")
-    if data is None:
-        return
     metadata = HeaderParser().parsestr(data.decode("utf-8", "replace"))
     name, version = _field(metadata, "Name"), _field(metadata, "Version")
     if _normal(name) != _normal(stem.partition("-")[0]):
         tree.fault(f"{folder} calls itself {name!r:.200}")
     if any(_normal(each.name) == _normal(name) for each in tree.packages):
         tree.fault(f"{name} is there more than once")
-    content = None
-    if dot + kind == ".dist-info":
-        content = _compare_record(tree, site, place)
-    else:
-        tree.fault(f"{folder} has no list of its files")
-    url = _direct_url(tree, f"{place}/direct_url.json")
+    url, recorded = f"{place}/direct_url.json", {f"{place}/RECORD"}
+    content = _compare_record(tree, site, place, recorded)
+    source = host_of(tree.read_object(url).get("url")) if url in tree.files else None
     direct = True if f"{place}/REQUESTED" in tree.files else None
-    tree.add("pypi", name, version, licence=_licence(metadata), content_sha256=content, source=url, direct=direct)
+    if tree.add("pypi", name, version, licence=_licence(metadata), content_sha256=content, source=source, direct=direct):
+        tree.known |= recorded
 
 
-def _compare_record(tree: InstalledTree, site: str, place: str) -> str | None:
-    """Compare the files that RECORD lists; return the digest of the content, None if it is not as recorded."""
-    data = tree.read(f"{place}/RECORD")
-    if data is None:
-        return None
-    tree.known.add(f"{place}/RECORD")
+def _compare_record(tree: InstalledTree, site: str, place: str, known: set[str]) -> str | None:
+    """Compare the files that RECORD lists, and add them to ``known``; return the digest of content that is as recorded."""
     altered, content = False, []
-    for listed, recorded in _rows(tree, place, data):
+    for listed, recorded in _rows(tree, f"{place}/RECORD"):
         path = posixpath.normpath(posixpath.join(site, listed))
+        algorithm, _, digest = recorded.partition("=")
         if path.startswith(("/", "../")):
             tree.fault(f"{place}/RECORD names {listed}, which is outside of the environment")
-            continue
-        algorithm, _, digest = recorded.partition("=")
-        if algorithm not in _ALGORITHMS or "__pycache__" in path:
-            continue  # without a digest a record proves nothing: the file stays unknown
-        tree.known.add(path)
-        actual = tree.digest(path, algorithm)
-        if actual is None or base64.urlsafe_b64encode(actual).rstrip(b"=") != digest.encode("utf-8", "replace").rstrip(b"="):
-            tree.altered.add(path)
-            altered = True
-        elif path.startswith(f"{site}/") and posixpath.basename(path) not in _OF_INSTALLER:
-            content.append(f"{listed}\0{recorded}\n")
+        elif algorithm in _ALGORITHMS and "__pycache__" not in path:
+            # Without a digest a record proves nothing: the file stays unknown.
+            known.add(path)
+            actual = base64.urlsafe_b64encode(tree.digest(path, algorithm)).decode()
+            if actual.rstrip("=") != digest.rstrip("="):
+                tree.altered.add(path)
+                altered = True
+            elif path.startswith(f"{site}/") and posixpath.basename(path) not in _OF_INSTALLER:
+                content.append(f"{listed}\0{recorded}\n")
     whole = hashlib.sha256("".join(sorted(content)).encode("utf-8", "replace"))
     return None if altered or not content else whole.hexdigest()
 
 
-def _rows(tree: InstalledTree, place: str, data: bytes) -> Iterator[tuple[str, str]]:
+def _rows(tree: InstalledTree, path: str) -> Iterator[tuple[str, str]]:
     try:
-        for row in csv.reader(io.StringIO(data.decode("utf-8", "surrogateescape"), newline="")):
-            if row and row[0] and "\0" not in row[0]:
+        for row in csv.reader(io.StringIO(tree.read(path).decode("utf-8", "surrogateescape"), newline="")):
+            if row and row[0]:
                 yield row[0], row[1] if len(row) > 1 else ""
     except csv.Error as error:
-        tree.fault(f"{place}/RECORD cannot be read: {error}")
+        tree.fault(f"{path} cannot be read: {error}")
 
 
 def _licence(metadata: Message) -> str:
@@ -131,33 +122,5 @@ def _field(metadata: Message, name: str) -> str:
     return one_line(str(metadata.get(name) or ""))
 
 
-def _direct_url(tree: InstalledTree, path: str) -> str | None:
-    """Return the host of a package that was not installed by name, or ``local folder``."""
-    if path not in tree.files or (data := tree.read(path)) is None:
-        return None
-    try:
-        found: dict[str, Any] = read_json(data, dict[str, Any])
-    except UnreadableDocumentError:
-        tree.fault(f"{path} is no JSON object")
-        return None
-    return host_of(found.get("url")) or ("local folder" if str(found.get("url")).startswith("file:") else None)
-
-
 def _normal(name: str) -> str:
     return name.lower().replace("-", "_").replace(".", "_")
-
-
-def _version(tree: InstalledTree, sites: list[str]) -> str:
-    data = tree.read("pyvenv.cfg") if "pyvenv.cfg" in tree.files else b""
-    for line in (data or b"").decode("utf-8", "replace").splitlines()[:100]:
-        key, _, value = (part.strip() for part in line.partition("="))
-        if key in {"version", "version_info"}:
-            return one_line(value)
-        if key == "include-system-site-packages" and value.lower() == "true":
-            tree.fault("packages of the system are visible too, and not listed")
-    return sites[0].split("/")[-2].lstrip("python") if sites else ""
-
-
-def _is_own(path: str) -> bool:
-    folder, _, name = path.rpartition("/")
-    return path in _OWN or (folder == "bin" and name.startswith(_SCRIPTS))

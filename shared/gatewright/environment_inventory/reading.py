@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gatewright.contracts import EnvironmentInventory
-from gatewright.contracts.inventory import InventoryTree
+from gatewright.contracts.inventory import MOST_NAMED, InventoryTree
 from gatewright.environment_inventory.other_packages import CHECKSUMS, DOWNLOADS, MODULES, read_go, read_node, read_rust
 from gatewright.environment_inventory.python_packages import read_python, sites_of
-from gatewright.environment_inventory.trees import InstalledTree, named
+from gatewright.environment_inventory.trees import InstalledTree, one_line
 from gatewright.sandbox.environments import Environments, read_record
 
 Ecosystem = Literal["python", "node", "rust", "go", "other"]
-_READERS: Final[Mapping[Ecosystem, Callable[[InstalledTree], str]]] = {
+_READERS: Final[Mapping[Ecosystem, Callable[[InstalledTree], None]]] = {
     "python": read_python,
     "node": read_node,
     "rust": read_rust,
@@ -31,22 +31,25 @@ def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> Inventor
     tree = InstalledTree(real.parent, MODULES) if real.name == MODULES else InstalledTree(real)
     record = read_record(prefix)
     kind = ecosystem or (record.ecosystem if record is not None else _ecosystem_of(tree))
-    version = ""
     if kind == "other":
         tree.fault("no packages of a known ecosystem")
     else:
-        version = _READERS[kind](tree)
+        _READERS[kind](tree)
     return InventoryTree(
         ecosystem=kind,
-        version=version,
+        version=tree.version,
         packages=tuple(sorted(tree.packages, key=lambda each: each.purl)),
         files=len(tree.files),
         unknown_files=len(tree.unknown),
-        unknown=named(tree.unknown),
+        unknown=_first(tree.unknown),
         altered_files=len(tree.altered),
-        altered=named(tree.altered),
+        altered=_first(tree.altered),
         faults=tuple(tree.faults),
     )
+
+
+def _first(paths: set[str]) -> tuple[str, ...]:
+    return tuple(one_line(path) for path in sorted(paths)[:MOST_NAMED])
 
 
 def _ecosystem_of(tree: InstalledTree) -> Ecosystem:

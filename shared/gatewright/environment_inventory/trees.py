@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from packageurl import PackageURL
 
 from gatewright.contracts.inventory import MOST_NAMED, MOST_PACKAGES, InventoryPackage
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: Entries of one tree, bytes of contents that are compared, and bytes of one file of metadata.
 MOST_ENTRIES: Final = 1_000_000
@@ -38,21 +38,21 @@ def host_of(url: object) -> str | None:
         return None
 
 
-def package_url(kind: str, name: str, version: str) -> str:
-    """Return the package URL; ``name`` may begin with a namespace. Raises ValueError if there can be none."""
-    namespace, _, own = name.rpartition("/")
-    return str(PackageURL(kind, namespace or None, own, version or None))
+def table(value: object) -> dict[str, Any]:
+    """Return ``value`` if it is a table, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 @dataclass
 class InstalledTree:
-    """The regular ``files`` below ``root`` by path, with their sizes, and ``others`` but folders; not __pycache__.
+    """The regular ``files`` below ``root`` by path, with their sizes, and all ``others`` but folders; not __pycache__.
 
     ``start`` is the folder to read, empty for all. Readers fill in the other fields.
     """
 
     root: Path
     start: str = ""
+    version: str = ""
     files: dict[str, int] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
     packages: list[InventoryPackage] = field(default_factory=list)
@@ -69,82 +69,76 @@ class InstalledTree:
             try:
                 with os.scandir(self.root / folder) as entries:
                     for entry in entries:
-                        self._enter(f"{folder}/{entry.name}".lstrip("/"), entry, waiting)
+                        path = f"{folder}/{entry.name}".lstrip("/")
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting += [path] if entry.name != "__pycache__" else []
+                        elif entry.is_file(follow_symlinks=False):
+                            self.files[path] = entry.stat(follow_symlinks=False).st_size
+                        else:
+                            self.others.add(path)
             except OSError as error:
-                self.fault(f"{folder or '.'} cannot be read: {error.strerror or error}")
+                self.fault(f"{folder or '.'} cannot be read: {error.strerror}")
         if waiting:
             self.fault(f"more than {MOST_ENTRIES} files: the others were not read")
-
-    def _enter(self, path: str, entry: os.DirEntry[str], waiting: list[str]) -> None:
-        if entry.is_dir(follow_symlinks=False):
-            if entry.name != "__pycache__":
-                waiting.append(path)
-        elif entry.is_file(follow_symlinks=False):
-            self.files[path] = entry.stat(follow_symlinks=False).st_size
-        else:
-            self.others.add(path)
 
     def fault(self, words: str) -> None:
         """Record why something was not measured; the last place states that there are more."""
         if len(self.faults) < MOST_NAMED:
             self.faults.append(one_line(words) if len(self.faults) < MOST_NAMED - 1 else "and more")
 
-    def add(self, kind: str, name: object, version: object, **facts: object) -> None:
-        """Record a package; one without a usable name is a fault. ``facts`` are further fields."""
-        if not (isinstance(name, str) and isinstance(version, str) and name.strip() and name == one_line(name)):
-            self.fault(f"a package has no usable name or version: {name!r:.200} {version!r:.100}")
-        elif len(self.packages) >= MOST_PACKAGES:
-            self.fault(f"more than {MOST_PACKAGES} packages: the others are not listed")
-        else:
-            try:
-                purl = package_url(kind, name, one_line(version))
-            except ValueError as error:
-                self.fault(f"{name!r:.200} {version!r:.100}: no package URL: {error}")
-                return
-            kept = {key: value for key, value in facts.items() if value not in {None, ""}}
-            self.packages.append(InventoryPackage(name=name, version=one_line(version), purl=one_line(purl), **kept))  # type: ignore[arg-type]
+    def add(self, kind: str, name: object, version: object, **facts: object) -> bool:
+        """Record a package with further fields; return whether its name and version are usable. Others are a fault."""
+        purl = _package_url(kind, name, version)
+        if not purl or len(self.packages) >= MOST_PACKAGES:
+            self.fault(f"a package has no usable name, or is one too many: {name!r:.200} {version!r:.100}")
+            return False
+        kept = {key: value for key, value in facts.items() if value not in {None, ""}}
+        self.packages.append(InventoryPackage(name=str(name), version=str(version), purl=purl, **kept))  # type: ignore[arg-type]
+        return True
 
-    def read(self, path: str, limit: int = MOST_METADATA) -> bytes | None:
-        """Return the content of a file of metadata; None, with a fault, for one that is missing, too large or unreadable."""
-        if path not in self.files:
-            self.fault(f"there is no plain file {path}")
-        elif self.files[path] > limit:
-            self.fault(f"{path} has {self.files[path]} bytes, more than {limit}: not read")
-        else:
-            try:
-                with os.fdopen(self._open(path), "rb") as file:
-                    return file.read(limit)
-            except OSError as error:
-                self.fault(f"{path} cannot be read: {error.strerror or error}")
-        return None
+    def read(self, path: str) -> bytes:
+        """Return the content of a file of metadata; nothing, with a fault, if it is missing, too large or unreadable."""
+        if self.files.get(path, MOST_METADATA + 1) > MOST_METADATA:
+            self.fault(f"{path} is missing, no plain file, or has more than {MOST_METADATA} bytes")
+            return b""
+        return b"".join(self._blocks(path))
 
-    def digest(self, path: str, algorithm: str = "sha256") -> bytes | None:
-        """Return the digest of a file; None if it is missing, unreadable, or beyond the bytes that are compared."""
-        if path not in self.files:
-            return None
-        self.hashed += self.files[path]
-        if self.hashed > MOST_HASHED:
-            self.fault(f"more than {MOST_HASHED} bytes: {path} was not compared")
-            return None
-        digest = hashlib.new(algorithm)
+    def read_object(self, path: str) -> dict[str, Any]:
+        """Return a JSON object; an empty one, with a fault, for anything else."""
         try:
-            with os.fdopen(self._open(path), "rb", buffering=0) as file:
-                while block := file.read(_BLOCK):
-                    digest.update(block)
-        except OSError as error:
-            self.fault(f"{path} cannot be read: {error.strerror or error}")
-            return None
+            return dict(read_json(self.read(path), dict[str, Any]))
+        except UnreadableDocumentError as error:
+            self.fault(f"{path}: {error}")
+            return {}
+
+    def digest(self, path: str, algorithm: str = "sha256") -> bytes:
+        """Return the digest of a file; nothing if it is missing, or beyond the bytes that are compared."""
+        self.hashed += self.files.get(path, 0)
+        if path not in self.files or self.hashed > MOST_HASHED:
+            self.fault(f"{path} was not compared: it is missing, or beyond {MOST_HASHED} bytes")
+            return b""
+        digest = hashlib.new(algorithm)
+        for block in self._blocks(path):
+            digest.update(block)
         return digest.digest()
 
-    def _open(self, path: str) -> int:
-        # The walk met no link on the way to it; the file itself is checked again, in case a pipe replaced it.
-        opened = os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            os.close(opened)
-            raise OSError("not a plain file")
-        return opened
+    def _blocks(self, path: str) -> Iterator[bytes]:
+        try:
+            # The walk met no link on the way; the file itself is opened as no link, and without waiting for a pipe.
+            with open(os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+                while block := file.read(_BLOCK):
+                    yield block
+        except OSError as error:
+            self.fault(f"{path} cannot be read: {error.strerror}")
 
 
-def named(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the first paths, each as one line."""
-    return tuple(one_line(path) for path in sorted(paths)[:MOST_NAMED])
+def _package_url(kind: str, name: object, version: object) -> str:
+    """Return the package URL; empty for anything that is no plain name and version on one line."""
+    if not (isinstance(name, str) and isinstance(version, str) and (name, version) == (one_line(name), one_line(version))):
+        return ""
+    namespace, _, own = name.rpartition("/")
+    try:
+        purl = str(PackageURL(kind, namespace or None, own, version or None))
+    except ValueError:
+        return ""
+    return purl if len(purl) <= _LONGEST else ""
