@@ -259,7 +259,7 @@ class TestRunnerHandler:
             environment = _digest(seen.snapshot, {})
             compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
             made = (candidate, () if plain else argvs, prefix, environment, limits, seen.confirmed)
-            listing = asyncio.ensure_future(list_environment(prefix, seen, self._tables, self._scanner))
+            listing = asyncio.ensure_future(list_environment(seen, self._tables, self._scanner))
             try:
                 async with self._builds.use(*made) as built:
                     shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base)

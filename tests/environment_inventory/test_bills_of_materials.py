@@ -40,7 +40,6 @@ NOTHING = InventoryTree(
     ecosystem="python",
     version="",
     packages=(),
-    files=0,
     unknown_files=0,
     unknown=(),
     altered_files=0,
@@ -94,7 +93,7 @@ def test_cyclonedx_has_every_package_and_what_is_unexplained(tmp_path: Path) -> 
 
 def test_spdx_keeps_a_licence_that_it_does_not_know_as_a_comment(tmp_path: Path) -> None:
     packages = {each["name"]: each for each in json.loads(spdx(inventory(tmp_path), RUN, AT))["packages"]}
-    assert packages["known"]["licenseDeclared"] == "MIT"
+    assert packages["known"]["licenseDeclared"] == "(MIT)"
     for name, licence in (("odd", "my own; see https://example.org/ <b>"), ("mixed", "MIT AND NoSuch")):
         assert packages[name]["licenseDeclared"] == "NOASSERTION"
         assert f"licence: {licence}" in packages[name]["comment"]

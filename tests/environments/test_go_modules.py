@@ -55,7 +55,7 @@ async def test_modules_of_go_sum_are_found_without_a_network(tmp_path: Path, pla
     made = await prepare_environments(tmp_path / "home", tree, ("go test ./...",), installer, print)
     shutil.copytree(tmp_path / "project", place.path, dirs_exist_ok=True)
     shown = Environments(tuple(ShownFolder(each) for each in made))
-    (listed,) = (each for each in inventory_of(shown).trees if each.ecosystem == "go")
+    (listed,) = (each for each in inventory_of(shown.watched).trees if each.ecosystem == "go")
     assert [each.purl for each in listed.packages] == ["pkg:golang/example.org/needed@v1.0.0"]
     assert (listed.unknown, listed.altered, listed.faults) == ((), (), ())
     done = await run("go", "test", "./...", prefix=shown)

@@ -59,7 +59,7 @@ async def test_locked_crates_are_found_without_a_network(tmp_path: Path, place: 
         made = await prepare_environments(tmp_path / "home", hostile, ("cargo test",), installer, told.append)
     shutil.copytree(tmp_path / "project", place.path, dirs_exist_ok=True)
     shown = Environments(tuple(ShownFolder(each) for each in made))
-    (listed,) = (each for each in inventory_of(shown).trees if each.ecosystem == "rust")
+    (listed,) = (each for each in inventory_of(shown.watched).trees if each.ecosystem == "rust")
     assert [each.purl for each in listed.packages] == ["pkg:cargo/needed@1.0.0"]
     assert (listed.unknown, listed.altered, listed.faults) == ((), (), ())
     done = await run("cargo", "test", "--locked", prefix=shown)

@@ -12,6 +12,7 @@ import msgspec
 
 from gatewright.contracts import EnvironmentInventory, codec
 from gatewright.contracts.inventory import InventoryPackage
+from gatewright.environment_inventory.summary import summary_of, summary_words, unexplained
 from gatewright.version import __version__
 
 _NO_VALUE: Final = "NOASSERTION"
@@ -74,9 +75,11 @@ def spdx(inventory: EnvironmentInventory, run_id: str, at: str) -> bytes:
 
 
 def _spdx_package(number: int, package: InventoryPackage) -> dict[str, Any]:
+    from cyclonedx.spdx import is_expression
+
     algorithm, _, digest = (package.archive or "").partition(":")
-    licence = _expression(package.licence or "")
-    facts = dict(_facts(package)) | ({"licence": package.licence} if package.licence and licence == _NO_VALUE else {})
+    known = package.licence if package.licence and is_expression(package.licence) else None
+    facts = {**dict(_facts(package)), **({"licence": package.licence} if package.licence != known else {})}
     locator = {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": package.purl}
     found = {
         "SPDXID": f"SPDXRef-{number}",
@@ -86,23 +89,12 @@ def _spdx_package(number: int, package: InventoryPackage) -> dict[str, Any]:
         "filesAnalyzed": False,
         "checksums": [{"algorithm": algorithm.upper(), "checksumValue": digest}] if algorithm in _HASHES else [],
         "licenseConcluded": _NO_VALUE,
-        "licenseDeclared": licence,
+        "licenseDeclared": known or _NO_VALUE,
         "copyrightText": _NO_VALUE,
         "externalRefs": [locator] if package.purl else [],
         "comment": "; ".join(f"{name}: {value}" for name, value in facts.items()),
     }
     return {name: value for name, value in found.items() if value not in ("", [])}
-
-
-def _expression(licence: str) -> str:
-    """Return the licence in its normal form if SPDX knows every part of it."""
-    from license_expression import ExpressionError, get_spdx_licensing
-
-    try:
-        found = get_spdx_licensing().parse(licence, validate=True, strict=True)
-    except ExpressionError:
-        return _NO_VALUE
-    return str(found) if found is not None else _NO_VALUE
 
 
 def _packages(inventory: EnvironmentInventory) -> Iterator[tuple[int, InventoryPackage]]:
@@ -117,12 +109,8 @@ def _facts(package: InventoryPackage) -> Iterator[tuple[str, str]]:
 
 
 def _measured(inventory: EnvironmentInventory, run_id: str) -> Iterator[tuple[str, str]]:
-    yield "run", run_id
-    for tree in inventory.trees:
-        yield "environment", f"{tree.ecosystem} {tree.version}".strip()
-        yield from (("unknown_files", f"{tree.unknown_files}"), ("altered_files", f"{tree.altered_files}"))
-        for name, lines in (("unknown", tree.unknown), ("altered", tree.altered), ("not_measured", tree.faults)):
-            yield from ((name, each) for each in lines)
+    summary = summary_words(summary_of(inventory, codec.encode(inventory)))
+    return iter((("run", run_id), ("environment", summary), *unexplained(inventory)))
 
 
 def _serial(inventory: EnvironmentInventory, run_id: str) -> uuid.UUID:

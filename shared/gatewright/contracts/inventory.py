@@ -11,6 +11,7 @@ from gatewright.contracts.vocabulary import END, Count, Document, Sha256
 #: Packages of one environment, and files that one list names.
 MOST_PACKAGES = 20_000
 MOST_NAMED = 100
+Ecosystem = Literal["python", "node", "rust", "go", "other"]
 #: One printable line: names come from foreign packages.
 Line = Annotated[str, Meta(max_length=400)]
 Lines = Annotated[tuple[Line, ...], Meta(max_length=MOST_NAMED)]
@@ -36,14 +37,12 @@ class InventoryPackage(Document):
 
 
 class InventoryTree(Document):
-    ecosystem: Literal["python", "node", "rust", "go", "other"]
+    ecosystem: Ecosystem
     """Decides which packages were read."""
     version: Line
     """Version of its interpreter; empty: unknown."""
     packages: Annotated[tuple[InventoryPackage, ...], Meta(max_length=MOST_PACKAGES)]
     """Sorted by package URL."""
-    files: Count
-    """Number of files, without __pycache__."""
     unknown_files: Count
     """Number of files, or of packages of Node, that no record lists."""
     unknown: Lines

@@ -15,6 +15,7 @@ from gatewright.contracts.vocabulary import (
     Attempt,
     Count,
     Document,
+    InventorySummary,
     NonEmpty,
     ObjectId,
     Positive,
@@ -546,6 +547,11 @@ class TestReport(Document):
     """Reason code, colon, words, for a status of ERROR."""
     surroundings: Surroundings | None = None
     """What the role worked with."""
+
+    @property
+    def inventory(self) -> InventorySummary | None:
+        """Figures of the environment that commands saw."""
+        return self.surroundings.inventory if self.surroundings is not None else None
 
 
 class Plan(Document):

@@ -73,15 +73,7 @@ Judging = Literal["together", "in_turn"]
 TestPurpose = Literal["change", "characterisation"]
 #: Kinds of change that are refused unless a contract names them; what is not in the list can never be opened.
 ChangeKind = Literal[
-    "binary",
-    "executable",
-    "mode_change",
-    "symlink",
-    "submodule",
-    "gitattributes",
-    "gitmodules",
-    "large_file",
-    "large_diff",
+    "binary", "executable", "mode_change", "symlink", "submodule", "gitattributes", "gitmodules", "large_file", "large_diff"
 ]
 
 
@@ -223,13 +215,11 @@ class Person(Document):
     """The author of a change, as git writes it into a commit. A claim of the publisher, for the record."""
 
     name: Annotated[
-        str,
-        Meta(max_length=200, pattern=rf"^[ {_NOT_ALONE}]*[^ {NOT_IN_NAMES}{_NOT_ALONE}][^{NOT_IN_NAMES}]*{END}"),
+        str, Meta(max_length=200, pattern=rf"^[ {_NOT_ALONE}]*[^ {NOT_IN_NAMES}{_NOT_ALONE}][^{NOT_IN_NAMES}]*{END}")
     ]
     """One line without angle brackets, as git takes it."""
     email: Annotated[
-        str,
-        Meta(max_length=254, pattern=rf"^[{_NOT_ALONE}]*[^\s{NOT_IN_NAMES}{_NOT_ALONE}][^\s{NOT_IN_NAMES}]*{END}"),
+        str, Meta(max_length=254, pattern=rf"^[{_NOT_ALONE}]*[^\s{NOT_IN_NAMES}{_NOT_ALONE}][^\s{NOT_IN_NAMES}]*{END}")
     ]
     """One address without blanks and angle brackets."""
 

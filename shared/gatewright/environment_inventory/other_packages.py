@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import posixpath
+from string import hexdigits
 from typing import Any, Final
 
 from gatewright.environment_inventory.trees import InstalledTree, host_of, one_line, table
@@ -52,7 +53,7 @@ def read_node(tree: InstalledTree) -> None:
 
 
 def _is_node_root(path: str) -> bool:
-    above, modules, own = f"/{path}".rpartition(f"/{MODULES}/")
+    _, modules, own = f"/{path}".rpartition(f"/{MODULES}/")
     return bool(modules) and own.endswith("/package.json") and own.count("/") == 1 + own.startswith("@") and own[0] != "."
 
 
@@ -90,7 +91,7 @@ def read_rust(tree: InstalledTree) -> None:
             tree.altered |= {path} if tree.digest(path).hex() != sha256 else set()
         archive = str(listing.get("package"))
         licence = package.get("license") or (f"see {package['license-file']}" if "license-file" in package else "")
-        found = f"sha256:{archive}" if _is_sha256(archive) else None
+        found = f"sha256:{archive}" if len(archive) == 64 and not archive.strip(hexdigits) else None
         if tree.add("cargo", package.get("name"), package.get("version"), licence=one_line(str(licence)), archive=found):
             tree.known |= listed
     vendored = tuple({f"{posixpath.dirname(folder)}/".lstrip("/") for folder in crates})
@@ -116,15 +117,10 @@ def read_go(tree: InstalledTree) -> None:
         lines = "".join(f"{tree.digest(each).hex()}  {named}\n" for named, each in names)
         if names and hashlib.sha256(lines.encode("utf-8", "surrogateescape")).digest() != found:
             tree.altered.add(whole)
-        tree.add("golang", module, version, archive=f"h1:{found.hex()}" if _is_sha256(found.hex()) else None)
-    tree.unknown |= {path for whole in unpacked.keys() - recorded for path in unpacked[whole]}
-    tree.unknown |= {path for path in tree.others if path.startswith(top)}
+        tree.add("golang", module, version, archive=f"h1:{found.hex()}" if len(found) == 32 else None)
+    tree.unknown |= {path for whole in unpacked.keys() - recorded for path in unpacked[whole]} | tree.others
 
 
 def _unescape(text: str) -> str:
     first, *others = text.split("!")
     return first + "".join(each[:1].upper() + each[1:] for each in others)
-
-
-def _is_sha256(text: str) -> bool:
-    return len(text) == 64 and not text.strip("0123456789abcdef")

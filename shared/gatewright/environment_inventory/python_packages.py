@@ -19,7 +19,6 @@ _KINDS: Final = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
 _ALGORITHMS: Final = ("sha256", "sha384", "sha512")
 #: Files of an installer about its own work: different for the same package.
 _OF_INSTALLER: Final = ("INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json")
-_CLASSIFIER: Final = "License :: "
 #: Files that tools write into an environment of their own, and that no package starts.
 _OWN: Final = ("pyvenv.cfg", ".gitignore", "CACHEDIR.TAG", ".lock", "gatewright-environment.json", "lib64")
 _SCRIPTS: Final = ("activate", "Activate.ps1", "deactivate.bat", "pydoc.bat", "python", "pypy")
@@ -115,7 +114,7 @@ def _licence(metadata: Message) -> str:
     if declared and declared != "UNKNOWN":
         return declared
     classifiers = (one_line(str(each)) for each in metadata.get_all("Classifier") or ())
-    return one_line("; ".join(each.rpartition(" :: ")[2] for each in classifiers if each.startswith(_CLASSIFIER)))
+    return one_line("; ".join(each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License :: ")))
 
 
 def _field(metadata: Message, name: str) -> str:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from gatewright.contracts import EnvironmentInventory
-from gatewright.contracts.inventory import MOST_NAMED, InventoryTree
+from gatewright.contracts.inventory import MOST_NAMED, Ecosystem, InventoryTree
 from gatewright.environment_inventory.other_packages import CHECKSUMS, DOWNLOADS, MODULES, read_go, read_node, read_rust
 from gatewright.environment_inventory.python_packages import read_python, sites_of
 from gatewright.environment_inventory.trees import InstalledTree, one_line
-from gatewright.sandbox.environments import Environments, read_record
+from gatewright.sandbox.environments import read_record
 
-Ecosystem = Literal["python", "node", "rust", "go", "other"]
-_READERS: Final[Mapping[Ecosystem, Callable[[InstalledTree], None]]] = {
-    "python": read_python,
-    "node": read_node,
-    "rust": read_rust,
-    "go": read_go,
-}
+_Readers = Mapping[Ecosystem, Callable[[InstalledTree], None]]
+_READERS: Final[_Readers] = {"python": read_python, "node": read_node, "rust": read_rust, "go": read_go}
 
 
 def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> InventoryTree:
@@ -39,17 +34,12 @@ def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> Inventor
         ecosystem=kind,
         version=tree.version,
         packages=tuple(sorted(tree.packages, key=lambda each: each.purl)),
-        files=len(tree.files),
         unknown_files=len(tree.unknown),
-        unknown=_first(tree.unknown),
+        unknown=tuple(map(one_line, sorted(tree.unknown)[:MOST_NAMED])),
         altered_files=len(tree.altered),
-        altered=_first(tree.altered),
+        altered=tuple(map(one_line, sorted(tree.altered)[:MOST_NAMED])),
         faults=tuple(tree.faults),
     )
-
-
-def _first(paths: set[str]) -> tuple[str, ...]:
-    return tuple(one_line(path) for path in sorted(paths)[:MOST_NAMED])
 
 
 def _ecosystem_of(tree: InstalledTree) -> Ecosystem:
@@ -62,6 +52,6 @@ def _ecosystem_of(tree: InstalledTree) -> Ecosystem:
     return "go" if any(DOWNLOADS in path for path in tree.files) else "other"
 
 
-def inventory_of(shown: Environments) -> EnvironmentInventory:
+def inventory_of(prefixes: Iterable[Path]) -> EnvironmentInventory:
     """Return the inventory of all environments of one command, an image included. Blocks like ``read_inventory``."""
-    return EnvironmentInventory(trees=tuple(read_inventory(path) for path in shown.watched))
+    return EnvironmentInventory(trees=tuple(map(read_inventory, prefixes)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Final
 
 from gatewright.contracts import EnvironmentInventory
@@ -23,6 +24,13 @@ def summary_of(inventory: EnvironmentInventory, data: bytes) -> InventorySummary
         altered_files=sum(tree.altered_files for tree in inventory.trees),
         faults=sum(len(tree.faults) for tree in inventory.trees),
     )
+
+
+def unexplained(inventory: EnvironmentInventory) -> Iterator[tuple[str, str]]:
+    """Yield each named unknown file, altered file and reason why something was not measured, with its kind."""
+    for tree in inventory.trees:
+        for kind, lines in (("unknown", tree.unknown), ("altered", tree.altered), ("not measured", tree.faults)):
+            yield from ((kind, each) for each in lines)
 
 
 def summary_words(summary: InventorySummary) -> str:

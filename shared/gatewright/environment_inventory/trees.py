@@ -124,8 +124,8 @@ class InstalledTree:
 
     def _blocks(self, path: str) -> Iterator[bytes]:
         try:
-            # The walk met no link on the way; the file itself is opened as no link, and without waiting for a pipe.
-            with open(os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+            # The walk met no link on the way; what replaced the file since is no link, and no pipe to wait for.
+            with os.fdopen(os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
                 while block := file.read(_BLOCK):
                     yield block
         except OSError as error:

@@ -117,14 +117,13 @@ _CONTRADICTIONS = dict.fromkeys(
         *("attempt_contradicts", "bad_signature", "baseline_contradicts", "baseline_differs", "budget_contradicts"),
         *("receipt_contradicts", "chain_broken", "chain_digest", "chain_end", "chain_order", "change_contradicts"),
         *("choice_contradicts", "completion_contradicts", "contract_contradicts", "digest_differs", "end_contradicts"),
-        *("file_unlisted", "folder_unlisted", "gate_contradicts", "gate_evidence_missing", "inventory_contradicts"),
-        *("memory_contradicts",),
+        *("file_unlisted", "folder_unlisted", "gate_contradicts", "gate_evidence_missing", "memory_contradicts"),
         *("gate_ignored", "gate_missing", "label_contradicts", "landed_contradicts", "landed_differs", "landed_not_on_ref"),
         *("locks_contradict", "manifest_altered", "manifest_differs", "not_verified", "order_contradicts", "out_of_turn"),
         *("patch_leads_elsewhere", "patch_not_canonical", "plan_contradicts", "policies_contradict", "refusal_unfounded"),
         *("role_contradicts", "rounds_contradict", "run_contradicts", "signer_differs", "size_differs"),
         *("statement_differs", "statements_contradict", "status", "story_differs", "story_unknown", "task_contradicts"),
-        *("tests_contradict", "time_reversed", "trailers_differ", "unjudgeable"),
+        *("tests_contradict", "time_reversed", "trailers_differ", "unjudgeable", "inventory_contradicts"),
     ),
     _FORGED,
 )
@@ -157,12 +156,8 @@ _NOTES = {
     "note_of_other_repository": "check --landed-in: the run recorded another address",
     "run_not_passed": "do not use the commit: its run did not succeed",
 }
-_FORGES = {
-    "merged_elsewhere": "inspect the target branch: no run judged its commit; revert it, or judge it as a new run",
-}
-_STORED_BUNDLES = {
-    "stored_bundle_altered": "treat the stored bundle as forged; look for an intact older version in the store",
-}
+_FORGES = {"merged_elsewhere": "inspect the target branch: no run judged its commit; revert it, or judge it as a new run"}
+_STORED_BUNDLES = {"stored_bundle_altered": "treat the stored bundle as forged; look for an intact older version in the store"}
 _BACKUPS = {
     "backup_altered": "restore another backup, and find out what changed this one",
     "backup_incomplete": "take a new backup, or restore an earlier one: this one is incomplete",

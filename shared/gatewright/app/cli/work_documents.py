@@ -11,10 +11,11 @@ import msgspec
 from gatewright.app.bills_of_materials import EXPORTS
 from gatewright.app.cli.bundle_sources import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
-from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount, read_account, recorded_inventory
+from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount, read_account
 from gatewright.app.report.packet import packet
 from gatewright.contracts import CanonicalMemory, DecisionsLog, EnvironmentInventory, ProgressPacket, RunRequest, codec
 from gatewright.contracts.vocabulary import Document
+from gatewright.environment_inventory.summary import unexplained
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of
@@ -60,7 +61,9 @@ def work_document(kind: str, folder: Path) -> Document:
         )
     match kind:
         case "inventory":
-            return _inventory(account)[0]
+            figures = account.run.tests.inventory if account.run.tests is not None else None
+            place = layout.artifact(figures.sha256.lower()) if figures is not None else ""
+            return _recorded_document(account, place, EnvironmentInventory)
         case "brief":
             return brief_of(account.run, account.records)
         case "blocked":
@@ -81,19 +84,13 @@ def work_document(kind: str, folder: Path) -> Document:
 
 def exported_inventory(kind: str, folder: Path) -> str:
     """Return the bill of materials ``kind`` of the environment that the last tests of a run used. Raises MalformedError."""
-    account = read_account(folder)
-    inventory, at = _inventory(account)
-    return EXPORTS[kind](inventory, account.run.run_id if account.run is not None else folder.name, at).decode()
-
-
-def _inventory(account: BundleAccount) -> tuple[EnvironmentInventory, str]:
-    """Return the inventory of the last tests, and when they ended."""
-    report = account.run.tests if account.run is not None else None
-    inventory = recorded_inventory(account, report) if report is not None else None
-    if inventory is None or report is None:
-        words = f"{account.folder.name} has no inventory: no tests ran, or only with programs of the system"
-        raise MalformedError(words, code="no_such_document")
-    return inventory, report.finished_at
+    inventory, run = work_document("inventory", folder), read_account(folder).run
+    if run is None or run.tests is None or not isinstance(inventory, EnvironmentInventory):
+        raise MalformedError(f"{folder} has no inventory", code="no_such_document")
+    try:
+        return EXPORTS[kind](inventory, run.run_id, run.tests.finished_at).decode()
+    except ValueError as error:
+        raise MalformedError(f"the inventory cannot be exported: {error}") from error
 
 
 def document_lines(document: Document) -> Iterator[str]:
@@ -101,13 +98,9 @@ def document_lines(document: Document) -> Iterator[str]:
     if isinstance(document, DecisionsLog):
         yield from as_markdown(document)
     elif isinstance(document, EnvironmentInventory):
-        for tree in document.trees:
-            yield f"{tree.ecosystem} {tree.version}".strip()
-            yield from (f"  {each.name:<32} {each.version:<16} {each.licence or 'not measured'}" for each in tree.packages)
-            lists = (("unknown", tree.unknown_files, tree.unknown), ("altered", tree.altered_files, tree.altered))
-            for name, number, first in (*lists, ("not measured", len(tree.faults), tree.faults)):
-                yield f"{name}: {number}"
-                yield from (f"  {each}" for each in first)
+        for each in (package for tree in document.trees for package in tree.packages):
+            yield f"{each.name:<32} {each.version:<16} {each.licence or 'not measured'}"
+        yield from (f"{kind}: {line}" for kind, line in unexplained(document))
     else:
         yield from _fields(msgspec.to_builtins(document), "")
 

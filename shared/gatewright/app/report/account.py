@@ -6,16 +6,13 @@ can be displayed; links are not followed and nothing large is held in memory.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatewright.contracts import EnvironmentInventory, OrchestratorEvent, RunManifest, TestReport, codec
+from gatewright.contracts import OrchestratorEvent, RunManifest, codec
 from gatewright.contracts.records import FileRecord
-from gatewright.environment_inventory.summary import ARTIFACT
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory, ended_history
@@ -135,14 +132,3 @@ def _excerpt(folder: Path, path: str, limit: int) -> Excerpt:
         head = file.read(limit // 2)
         file.seek(status.st_size - limit // 2)
         return Excerpt(head, file.read(limit // 2), status.st_size)
-
-
-def recorded_inventory(account: BundleAccount, report: TestReport) -> EnvironmentInventory | None:
-    """Return what the commands of a report saw besides the system; None without one that can be read."""
-    stored = next((artifact.sha256.lower() for artifact in report.artifacts if artifact.name == ARTIFACT), None)
-    found = account.excerpt(layout.artifact(stored), MAX_READ_BYTES) if stored is not None else None
-    if found is None or found.left_out or hashlib.sha256(found.head).hexdigest() != stored:
-        return None
-    with contextlib.suppress(MalformedError):
-        return codec.decode(found.head, EnvironmentInventory)
-    return None

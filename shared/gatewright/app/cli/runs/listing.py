@@ -123,14 +123,8 @@ def run_details(
     )
     budget = budget_entry(view, now)
     baseline, run = view.run.accepted.baseline_commit, run_entry(view, claims)
-    rows, environment = rows_of(view.run, view.gates), _environment(view)
+    rows, environment = rows_of(view.run, view.gates), view.run.tests.inventory if view.run.tests is not None else None
     return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits), rows, environment)
-
-
-def _environment(view: RunView) -> InventorySummary | None:
-    """Return the figures on what the tests were run with, by the report of the test runner."""
-    reported = view.run.tests.surroundings if view.run.tests is not None else None
-    return reported.inventory if reported is not None else None
 
 
 def run_table(entries: Sequence[RunEntry], width: int | None = None) -> list[str]:
@@ -192,7 +186,7 @@ def run_story(
     lines = [*title_lines(view.run, width or PAGE_WIDTH), ""]
     lines += _every_detail(view, now) if verbose else []
     lines += [stage_text(stage, width) for stage in view.stages]
-    if (environment := _environment(view)) is not None:
+    if (environment := view.run.tests.inventory if view.run.tests is not None else None) is not None:
         lines.append(f"· environment  {printable(summary_words(environment))}")
     at_work = run_entry(view, claims).in_hand
     lines += [f"· now       {task.role} {printable(view.short(task.task_id))}{_at_work(task)}" for task in at_work]

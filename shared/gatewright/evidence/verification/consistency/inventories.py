@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatewright.contracts import EnvironmentInventory, TestReport, codec
-from gatewright.contracts.inventory import MOST_NAMED, InventoryTree
+from gatewright.contracts.inventory import MOST_NAMED
 from gatewright.environment_inventory.summary import ARTIFACT, summary_of
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
@@ -23,7 +23,7 @@ def check_inventories(replayed: ReplayedRun, reading: Reading, step: int) -> Ite
 
 
 def _faults(tests: TestReport, reading: Reading, step: int) -> Iterator[str]:
-    figures = tests.surroundings.inventory if tests.surroundings is not None else None
+    figures = tests.inventory
     stored = [artifact.sha256.lower() for artifact in tests.artifacts if artifact.name == ARTIFACT]
     if stored != ([figures.sha256] if figures is not None else []):
         yield "its figures on the environment and the stored inventory are not of one digest"
@@ -37,12 +37,7 @@ def _faults(tests: TestReport, reading: Reading, step: int) -> Iterator[str]:
     except MalformedError as error:
         yield f"its inventory is none: {error.message}"
         return
-    if summary_of(inventory, data) != figures:
+    trees = inventory.trees
+    counts = [(each.unknown_files, each.unknown) for each in trees] + [(each.altered_files, each.altered) for each in trees]
+    if summary_of(inventory, data) != figures or any(len(names) != min(count, MOST_NAMED) for count, names in counts):
         yield "its figures on the environment do not follow from the inventory"
-    if any(_is_short(tree) for tree in inventory.trees):
-        yield "its inventory counts other files than it names"
-
-
-def _is_short(tree: InventoryTree) -> bool:
-    pairs = ((tree.unknown, tree.unknown_files), (tree.altered, tree.altered_files))
-    return any(len(names) != min(count, MOST_NAMED) for names, count in pairs)
