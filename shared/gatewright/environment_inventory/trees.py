@@ -101,7 +101,7 @@ class InstalledTree:
         if self.files.get(path, MOST_METADATA + 1) > MOST_METADATA:
             self.fault(f"{path} is missing, no plain file, or has more than {MOST_METADATA} bytes")
             return b""
-        return b"".join(self._blocks(path))
+        return b"".join(self._content_blocks(path))
 
     def read_object(self, path: str) -> dict[str, Any]:
         """Return a JSON object; an empty one, with a fault, for anything else."""
@@ -118,11 +118,11 @@ class InstalledTree:
             self.fault(f"{path} was not compared: it is missing, or beyond {MOST_HASHED} bytes")
             return b""
         digest = hashlib.new(algorithm)
-        for block in self._blocks(path):
+        for block in self._content_blocks(path):
             digest.update(block)
         return digest.digest()
 
-    def _blocks(self, path: str) -> Iterator[bytes]:
+    def _content_blocks(self, path: str) -> Iterator[bytes]:
         try:
             # The walk met no link on the way; what replaced the file since is no link, and no pipe to wait for.
             with os.fdopen(os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
