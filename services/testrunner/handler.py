@@ -20,8 +20,9 @@ from gatewright.budgets import command_seconds
 from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
-from gatewright.contracts.vocabulary import Agent, Artifact, MutationBounds, Surroundings
+from gatewright.contracts.vocabulary import Agent, Artifact, InventorySummary, MutationBounds, Surroundings
 from gatewright.ecosystems.building import builds
+from gatewright.environment_inventory.summary import ARTIFACT, summary_of
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
 from gatewright.git.changes import FileChange
@@ -42,6 +43,7 @@ from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
 from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.hiding import refuse_shadowing
+from gatewright.services.testrunner.inventories import list_environment
 from gatewright.services.testrunner.known_environments import KnownEnvironments, SeenEnvironment
 from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
 from gatewright.services.testrunner.proving import Prover
@@ -111,6 +113,7 @@ class _Session:
     redactions: list[Redaction] = field(default_factory=list)
     prefix: Environments | None = None
     environment: EnvironmentSnapshot | None = None
+    inventory: InventorySummary | None = None
 
     def begin_again(self) -> None:
         """Discard the commands' results in an overlay, except the record of a command that reached its border, as evidence."""
@@ -119,14 +122,14 @@ class _Session:
             for name, uri in (("stdout", self.commands[-1].stdout), ("stderr", self.commands[-1].stderr))
             if uri
         ]
-        self.commands = []
+        self.commands, self.inventory = [], None
         self.test_files = {}
 
     def go_back_to(self, earlier: _Session, environment: EnvironmentSnapshot | None) -> None:
         """What was known before commands were shown ``environment``: they may begin again in another."""
         self.commands, self.test_files = [], {}
         self.artifacts, self.redactions = [*earlier.artifacts], [*earlier.redactions]
-        self.environment = environment
+        self.environment, self.inventory = environment, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,7 @@ class TestRunnerHandler:
         )
         self._bytecode = kept.bytecode
         self._builds = kept.builds
+        self._tables = kept.tables
         self._known = KnownEnvironments(confined=sandbox.name != "none")
         self._prover = Prover(sandbox, workspaces, kept.tables)
         self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
@@ -230,7 +234,8 @@ class TestRunnerHandler:
         with contextlib.suppress(DeniedError):
             prefix = listed_environments(task, self._environments)
         versions = {"secret_scanner": self._scanner.name}
-        return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
+        found = surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
+        return replace(found, inventory=session.inventory)
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
         seconds = task.budget.wall_sec if task.budget is not None else None
@@ -254,9 +259,16 @@ class TestRunnerHandler:
             environment = _digest(seen.snapshot, {})
             compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
             made = (candidate, () if plain else argvs, prefix, environment, limits, seen.confirmed)
-            async with self._builds.use(*made) as built:
-                shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base)
-                await self._run_all(commands, shown, task, session, context, plain=plain)
+            listing = asyncio.ensure_future(list_environment(seen, self._tables, self._scanner))
+            try:
+                async with self._builds.use(*made) as built:
+                    shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base)
+                    await self._run_all(commands, shown, task, session, context, plain=plain)
+                if (listed := await listing) is not None:
+                    session.inventory = summary_of(*listed)
+                    session.artifacts += await _note_artifacts(ARTIFACT, listed[1], context)
+            finally:
+                listing.cancel()
 
         await self._known.during(prefix, use)
 

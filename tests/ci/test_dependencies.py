@@ -24,6 +24,7 @@ PROCESSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "shared/gatewright/app": (("cli",),),
     "shared/gatewright/ecosystems/node/recorded_sources.py": (("testrunner",),),
     "shared/gatewright/ecosystems/test_syntax": (("reviewer",), ("testrunner",)),
+    "shared/gatewright/environment_inventory": (("testrunner",),),
     "shared/gatewright/evidence/store/s3.py": (("stores",),),
     "shared/gatewright/git/library_git.py": (("cli",),),
     "shared/gatewright/research/get_client.py": (("worker",),),

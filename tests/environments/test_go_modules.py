@@ -12,6 +12,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import go_plans
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
+from gatewright.environment_inventory.reading import inventory_of
 from gatewright.sandbox.environments import Environments, ShownFolder
 from tests.ecosystems.python.trees import Tree
 from tests.ecosystems.test_go import TOOLCHAIN, needs_go
@@ -54,6 +55,9 @@ async def test_modules_of_go_sum_are_found_without_a_network(tmp_path: Path, pla
     made = await prepare_environments(tmp_path / "home", tree, ("go test ./...",), installer, print)
     shutil.copytree(tmp_path / "project", place.path, dirs_exist_ok=True)
     shown = Environments(tuple(ShownFolder(each) for each in made))
+    (listed,) = (each for each in inventory_of(shown.watched).trees if each.ecosystem == "go")
+    assert [each.purl for each in listed.packages] == ["pkg:golang/example.org/needed@v1.0.0"]
+    assert (listed.unknown, listed.altered, listed.faults) == ((), (), ())
     done = await run("go", "test", "./...", prefix=shown)
     assert b"ok  \texample.org/small" in done.stdout, done.stdout + done.stderr
 

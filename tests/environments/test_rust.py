@@ -12,6 +12,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.app.environments.rust_install import rust_plans
+from gatewright.environment_inventory.reading import inventory_of
 from gatewright.sandbox.environments import Environments, ShownFolder
 from tests.ecosystems.python.trees import Tree
 from tests.ecosystems.test_rust import TOOLCHAIN, needs_cargo
@@ -58,6 +59,9 @@ async def test_locked_crates_are_found_without_a_network(tmp_path: Path, place: 
         made = await prepare_environments(tmp_path / "home", hostile, ("cargo test",), installer, told.append)
     shutil.copytree(tmp_path / "project", place.path, dirs_exist_ok=True)
     shown = Environments(tuple(ShownFolder(each) for each in made))
+    (listed,) = (each for each in inventory_of(shown.watched).trees if each.ecosystem == "rust")
+    assert [each.purl for each in listed.packages] == ["pkg:cargo/needed@1.0.0"]
+    assert (listed.unknown, listed.altered, listed.faults) == ((), (), ())
     done = await run("cargo", "test", "--locked", prefix=shown)
     assert b"test says ... ok" in done.stdout, done.stderr
     denied = await run("sh", "-c", "echo x >> $CARGO_HOME/config.toml", prefix=shown)

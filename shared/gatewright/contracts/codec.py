@@ -45,6 +45,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "decision_reply.v1": contracts.DecisionReply,
     "decisions_log.v1": contracts.DecisionsLog,
     "done.v1": contracts.Done,
+    "environment_inventory.v1": contracts.EnvironmentInventory,
     "error.v1": contracts.Error,
     "events_request.v1": contracts.EventsRequest,
     "evidence_bundle.v1": contracts.EvidenceBundle,

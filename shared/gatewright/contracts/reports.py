@@ -16,6 +16,7 @@ from gatewright.contracts.vocabulary import (
     AuditLevel,
     Count,
     Document,
+    InventorySummary,
     NonEmpty,
     ObjectId,
     Positive,
@@ -586,6 +587,11 @@ class TestReport(Document):
     """Reason code, colon, words, for a status of ERROR."""
     surroundings: Surroundings | None = None
     """What the role worked with."""
+
+    @property
+    def inventory(self) -> InventorySummary | None:
+        """Figures of the environment that commands saw."""
+        return self.surroundings.inventory if self.surroundings is not None else None
 
 
 class Plan(Document):

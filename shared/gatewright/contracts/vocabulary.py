@@ -73,15 +73,7 @@ Judging = Literal["together", "in_turn"]
 TestPurpose = Literal["change", "characterisation"]
 #: Kinds of change that are refused unless a contract names them; what is not in the list can never be opened.
 ChangeKind = Literal[
-    "binary",
-    "executable",
-    "mode_change",
-    "symlink",
-    "submodule",
-    "gitattributes",
-    "gitmodules",
-    "large_file",
-    "large_diff",
+    "binary", "executable", "mode_change", "symlink", "submodule", "gitattributes", "gitmodules", "large_file", "large_diff"
 ]
 
 
@@ -155,6 +147,23 @@ class EnvironmentState(Document):
     """SHA-256 of the names, kinds, sizes and times of everything in it but __pycache__."""
 
 
+class InventorySummary(Document):
+    """The figures of an inventory."""
+
+    sha256: Sha256
+    """Digest of the inventory."""
+    environment: NonEmpty
+    """Ecosystems with the versions of their interpreters."""
+    packages: Count
+    """Number of packages."""
+    unknown_files: Count
+    """Number of files that no record lists."""
+    altered_files: Count
+    """Number of files that differ from their record."""
+    faults: Count
+    """Number of reasons why something was not measured."""
+
+
 class Surroundings(Document):
     """What a role worked with, in its own words: a claim, kept for people who want to repeat the work."""
 
@@ -172,6 +181,8 @@ class Surroundings(Document):
     """Image whose programs commands saw instead of the host's: a name with a digest."""
     fixed: dict[str, str] | None = None
     """Variables that every command sees with exactly this value: clock of builds, locale, time zone, seed."""
+    inventory: InventorySummary | None = None
+    """Figures of the artifact environment_inventory."""
 
 
 class Repository(Document):
@@ -204,13 +215,11 @@ class Person(Document):
     """The author of a change, as git writes it into a commit. A claim of the publisher, for the record."""
 
     name: Annotated[
-        str,
-        Meta(max_length=200, pattern=rf"^[ {_NOT_ALONE}]*[^ {NOT_IN_NAMES}{_NOT_ALONE}][^{NOT_IN_NAMES}]*{END}"),
+        str, Meta(max_length=200, pattern=rf"^[ {_NOT_ALONE}]*[^ {NOT_IN_NAMES}{_NOT_ALONE}][^{NOT_IN_NAMES}]*{END}")
     ]
     """One line without angle brackets, as git takes it."""
     email: Annotated[
-        str,
-        Meta(max_length=254, pattern=rf"^[{_NOT_ALONE}]*[^\s{NOT_IN_NAMES}{_NOT_ALONE}][^\s{NOT_IN_NAMES}]*{END}"),
+        str, Meta(max_length=254, pattern=rf"^[{_NOT_ALONE}]*[^\s{NOT_IN_NAMES}{_NOT_ALONE}][^\s{NOT_IN_NAMES}]*{END}")
     ]
     """One address without blanks and angle brackets."""
 

@@ -126,7 +126,7 @@ _CONTRADICTIONS = dict.fromkeys(
         *("patch_leads_elsewhere", "patch_not_canonical", "plan_contradicts", "policies_contradict", "refusal_unfounded"),
         *("role_contradicts", "rounds_contradict", "run_contradicts", "signer_differs", "size_differs"),
         *("statement_differs", "statements_contradict", "status", "story_differs", "story_unknown", "task_contradicts"),
-        *("tests_contradict", "time_reversed", "trailers_differ", "unjudgeable"),
+        *("tests_contradict", "time_reversed", "trailers_differ", "unjudgeable", "inventory_contradicts"),
     ),
     _FORGED,
 )
@@ -159,12 +159,8 @@ _NOTES = {
     "note_of_other_repository": "check --landed-in: the run recorded another address",
     "run_not_passed": "do not use the commit: its run did not succeed",
 }
-_FORGES = {
-    "merged_elsewhere": "inspect the target branch: no run judged its commit; revert it, or judge it as a new run",
-}
-_STORED_BUNDLES = {
-    "stored_bundle_altered": "treat the stored bundle as forged; look for an intact older version in the store",
-}
+_FORGES = {"merged_elsewhere": "inspect the target branch: no run judged its commit; revert it, or judge it as a new run"}
+_STORED_BUNDLES = {"stored_bundle_altered": "treat the stored bundle as forged; look for an intact older version in the store"}
 _BACKUPS = {
     "backup_altered": "restore another backup, and find out what changed this one",
     "backup_incomplete": "take a new backup, or restore an earlier one: this one is incomplete",

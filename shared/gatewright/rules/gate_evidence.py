@@ -17,6 +17,7 @@ from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.reports import MOST_VIOLATIONS, GateName
 from gatewright.contracts.task_contract import RequiredOutput
 from gatewright.contracts.vocabulary import MAX_INTEGER, Artifact
+from gatewright.environment_inventory.summary import ARTIFACT
 from gatewright.models.recorded_transfers import records_in
 from gatewright.research.findings import is_finding
 from gatewright.rules.approvals import request_digest
@@ -138,8 +139,8 @@ def of_surroundings(tests: TestReport) -> Iterator[tuple[str, str]]:
     if tested is not None:
         yield ENVIRONMENT, tested.files_sha256
     for artifact in tests.artifacts:
-        if artifact.name == WORKSPACE_CHANGES:
-            yield WORKSPACE_CHANGES, artifact.sha256
+        if artifact.name in {WORKSPACE_CHANGES, ARTIFACT}:
+            yield artifact.name, artifact.sha256
 
 
 Decision = e.ApprovalDecided | e.ApprovalByGrant

@@ -399,7 +399,7 @@ def test_runs_and_show_read_the_bundles_when_no_system_runs(gatewright: Command,
     listed = gatewright("runs", "--json").documents
     assert [(run["run_id"], run["status"]) for run in listed[0]["runs"]] == [(RUN_ID, "SUCCESS")]
     details = gatewright("show", "--json").documents[0]
-    assert set(details) == {"run", "result", "baseline", "budget", "tasks", "gates", "waits", "candidates"}
+    assert set(details) == {"run", "result", "baseline", "budget", "tasks", "gates", "waits", "candidates", "environment"}
     assert details["waits"] == []
     assert details["result"]["bundle"] == str(bundle)
     assert [task["role"] for task in details["tasks"]] == ["pm", "techlead", "worker", "worker", "reviewer", "testrunner"]

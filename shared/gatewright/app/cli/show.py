@@ -119,8 +119,9 @@ def show(
 ) -> None:
     """Show a run: state, tasks, verdicts, result and evidence.
 
-    A KIND is brief, done, blocked, decisions, trail, provenance, progress or memory. A KIND about roles is
-    role_contract_summary, role_binding_summary, role_binding_read_model or workflow_case_read_model.
+    A KIND is brief, done, blocked, decisions, trail, provenance, progress, memory or inventory. A KIND for other tools is
+    cyclonedx or spdx. A KIND about roles is role_contract_summary, role_binding_summary, role_binding_read_model or
+    workflow_case_read_model.
     """
     role_model = next((each for each in READ_MODELS if each == kind), None)
     if role_model is not None and not packet:
@@ -134,9 +135,13 @@ def show(
 
 
 def _show_document(wanted: str | None, kind: str | None, *, json_output: bool) -> None:
-    from gatewright.app.cli.work_documents import document_lines, locate_bundle, packet_text, work_document
+    from gatewright.app.bills_of_materials import EXPORTS
+    from gatewright.app.cli.work_documents import document_lines, exported_inventory, locate_bundle, packet_text, work_document
 
     folder = locate_bundle(wanted)
+    if kind in EXPORTS:
+        write_line(exported_inventory(kind, folder).rstrip("\n"))
+        return
     if kind is None:
         text = packet_text(folder)
         if json_output:

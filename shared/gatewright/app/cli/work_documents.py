@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
+from gatewright.app.bills_of_materials import EXPORTS
 from gatewright.app.cli.bundle_sources import find_bundle, trusted_keys
 from gatewright.app.cli.context import find_place
 from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount, read_account
 from gatewright.app.report.packet import packet
-from gatewright.contracts import CanonicalMemory, DecisionsLog, ProgressPacket, RunRequest, codec
+from gatewright.contracts import CanonicalMemory, DecisionsLog, EnvironmentInventory, ProgressPacket, RunRequest, codec
 from gatewright.contracts.vocabulary import Document
+from gatewright.environment_inventory.summary import unexplained
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of
@@ -28,7 +30,7 @@ from gatewright.work_documents.done import done_of
 from gatewright.work_documents.provenance import provenance_of
 from gatewright.work_documents.revisions import trail_of
 
-KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance", "progress", "memory")
+KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance", "progress", "memory", "inventory")
 
 
 def locate_bundle(given: str | None) -> Path:
@@ -48,7 +50,8 @@ def work_document(kind: str, folder: Path) -> Document:
         MalformedError: the kind is unknown, the events describe no run, or the run has no such document.
     """
     if kind not in KINDS:
-        raise MalformedError(f"a run cannot be printed as {kind!r}, only as {', '.join(KINDS)}", code="invalid_input")
+        known = ", ".join((*KINDS, *EXPORTS))
+        raise MalformedError(f"a run cannot be printed as {kind!r}, only as {known}", code="invalid_input")
     account = read_account(folder)
     if account.run is None:
         raise MalformedError(f"{folder} records no run: {account.trouble}", code="run_unknown")
@@ -57,6 +60,10 @@ def work_document(kind: str, folder: Path) -> Document:
             f"{folder} holds the events of {account.run.run_id}, not of the run it is called by", code="other_run"
         )
     match kind:
+        case "inventory":
+            figures = account.run.tests.inventory if account.run.tests is not None else None
+            place = layout.artifact(figures.sha256.lower()) if figures is not None else ""
+            return _recorded_document(account, place, EnvironmentInventory)
         case "brief":
             return brief_of(account.run, account.records)
         case "blocked":
@@ -75,10 +82,25 @@ def work_document(kind: str, folder: Path) -> Document:
             return provenance_of(_ended_history(account), account.listed)
 
 
+def exported_inventory(kind: str, folder: Path) -> str:
+    """Return the bill of materials ``kind`` of the environment that the last tests of a run used. Raises MalformedError."""
+    inventory, run = work_document("inventory", folder), read_account(folder).run
+    if run is None or run.tests is None or not isinstance(inventory, EnvironmentInventory):
+        raise MalformedError(f"{folder} has no inventory", code="no_such_document")
+    try:
+        return EXPORTS[kind](inventory, run.run_id, run.tests.finished_at).decode()
+    except ValueError as error:
+        raise MalformedError(f"the inventory cannot be exported: {error}") from error
+
+
 def document_lines(document: Document) -> Iterator[str]:
-    """Format a document: the log of decisions in its own format, everything else field by field."""
+    """Format a document: decisions in their own format, packages as a table, everything else field by field."""
     if isinstance(document, DecisionsLog):
         yield from as_markdown(document)
+    elif isinstance(document, EnvironmentInventory):
+        for each in (package for tree in document.trees for package in tree.packages):
+            yield f"{each.name:<32} {each.version:<16} {each.licence or 'not measured'}"
+        yield from (f"{kind}: {line}" for kind, line in unexplained(document))
     else:
         yield from _fields(msgspec.to_builtins(document), "")
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from gatewright.app.report.account import BundleAccount
+from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount
 from gatewright.app.report.limits import PageLimits, clip_text
 from gatewright.app.report.markup import Child, fold, table, tag, with_class, with_spaces
-from gatewright.contracts import GateReport, ReviewReport, TestReport
+from gatewright.contracts import EnvironmentInventory, GateReport, ReviewReport, TestReport, codec
 from gatewright.contracts.completion import CompletionCheck
 from gatewright.contracts.reports import Finding, Remark, TestCommand, Violation
+from gatewright.environment_inventory.summary import summary_of, summary_words, unexplained
+from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.rules.reports.proof import in_words
 from gatewright.rules.reports.tests import passed
@@ -179,6 +182,20 @@ def tests(account: BundleAccount, reports: dict[str, TestReport], run_id: str, l
             yield _command(account, command, task_id, number, room, limits)
         if report.sandbox:
             yield with_class("p", "note", f"Run by {report.runner.agent_id}; sandbox: {report.sandbox}.")
+        yield from _environment(account, report, limits)
+
+
+def _environment(account: BundleAccount, report: TestReport, limits: PageLimits) -> Iterator[Element]:
+    """Yield the packages that commands saw, folded."""
+    place = layout.artifact(report.inventory.sha256) if report.inventory is not None else ""
+    data = account.excerpt(place, MAX_READ_BYTES).head
+    with contextlib.suppress(MalformedError):
+        inventory = codec.decode(data, EnvironmentInventory)
+        rows = [(each.name, each.version, each.licence or "not measured") for tree in inventory.trees for each in tree.packages]
+        named = [tag("li", None, f"{kind}: ", tag("code", None, line)) for kind, line in unexplained(inventory)]
+        words = f"{len(rows) - limits.rows} more packages are in the inventory." if len(rows) > limits.rows else ""
+        shown, summary = table("work", rows[: limits.rows]), summary_words(summary_of(inventory, data))
+        yield fold(f"Environment: {summary}", tag("ul", None, named) if named else None, shown, words, kind="quiet")
 
 
 def _command(

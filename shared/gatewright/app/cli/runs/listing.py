@@ -12,6 +12,8 @@ from gatewright.app.cli.runs.waits import Wait, wait_lines
 from gatewright.app.feed.claims import ReportedClaims
 from gatewright.bus.topology import DEFAULT_POOL
 from gatewright.contracts import GateReport
+from gatewright.contracts.vocabulary import InventorySummary
+from gatewright.environment_inventory.summary import summary_words
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.run.choice import standings, why_chosen
 from gatewright.run.state import RunTask
@@ -79,6 +81,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     gates: tuple[GateReport, ...]
     waits: tuple[Wait, ...] = ()
     candidates: tuple[CandidateRow, ...] = ()
+    environment: InventorySummary | None = None
 
 
 def run_entry(view: RunView, claims: ReportedClaims | None = None) -> RunEntry:
@@ -120,7 +123,8 @@ def run_details(
     )
     budget = budget_entry(view, now)
     baseline, run = view.run.accepted.baseline_commit, run_entry(view, claims)
-    return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits), rows_of(view.run, view.gates))
+    rows, environment = rows_of(view.run, view.gates), view.run.tests.inventory if view.run.tests is not None else None
+    return RunDetails(run, result_of(view), baseline, budget, tasks, view.gates, tuple(waits), rows, environment)
 
 
 def run_table(entries: Sequence[RunEntry], width: int | None = None) -> list[str]:
@@ -182,6 +186,8 @@ def run_story(
     lines = [*title_lines(view.run, width or PAGE_WIDTH), ""]
     lines += _every_detail(view, now) if verbose else []
     lines += [stage_text(stage, width) for stage in view.stages]
+    if (environment := view.run.tests.inventory if view.run.tests is not None else None) is not None:
+        lines.append(f"· environment  {printable(summary_words(environment))}")
     at_work = run_entry(view, claims).in_hand
     lines += [f"· now       {task.role} {printable(view.short(task.task_id))}{_at_work(task)}" for task in at_work]
     lines += [f"! waiting   {words}" for words in wait_lines(waits)]

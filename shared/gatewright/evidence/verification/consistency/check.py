@@ -15,6 +15,7 @@ from gatewright.evidence.verification.consistency.choice import check_choice, ch
 from gatewright.evidence.verification.consistency.citations import check_citations
 from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
+from gatewright.evidence.verification.consistency.inventories import check_inventories
 from gatewright.evidence.verification.consistency.memory import check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
 from gatewright.evidence.verification.consistency.queue_receipt import check_queue_receipt
@@ -52,6 +53,7 @@ CHECKS_OF_FILES: tuple[FileCheck, ...] = (
     check_recorded_calls,
     check_queue_receipt,
     check_citations,
+    check_inventories,
 )
 CHECKS: tuple[Check, ...] = (
     check_subjects,
@@ -102,6 +104,7 @@ def check_consistency(reading: Reading, step: int) -> str:
     19. recorded calls: recorded model calls are covered by the manifests of 17.
     20. queue receipt: the receipt of a merge queue proves the landing
     21. citations: the quotes of a search stand in its stored sources
+    22. inventories: figures on environments follow from their stored inventories
     """
     history = reading.history
     if history is None:
@@ -113,7 +116,7 @@ def check_consistency(reading: Reading, step: int) -> str:
         return "the events cannot be followed"
     checks: list[Callable[[], Iterable[Contradiction]]]
     checks = [partial(check, replayed) for check in CHECKS]  # 1 to 8, 13, 14, 17, 18
-    checks += [partial(check, replayed, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19, 20
+    checks += [partial(check, replayed, reading, step) for check in CHECKS_OF_FILES]  # 9, 11, 12, 15, 16, 19 to 22
     checks.append(partial(check_signed, reading))  # 10
     found = [contradiction for check in checks for contradiction in _run_check(check, reading, step)]
     reading.approved.extend(_run_check(partial(approved_by, replayed), reading, step))

@@ -1,0 +1,1 @@
+"""Lists the packages of an environment, and the files that no package accounts for."""
