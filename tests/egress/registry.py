@@ -1,4 +1,4 @@
-"""What the tests of the gateway need: a registry with TLS on loopback, a served gateway, and clients that send what they like."""
+"""What the tests of the gateway need: a registry with TLS, a served gateway, and clients that send anything."""
 
 from __future__ import annotations
 
@@ -92,6 +92,7 @@ class Door:
     trust: str
     log: list[EgressRecord]
     gateway: EgressGateway
+    news: asyncio.Event
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -100,17 +101,21 @@ class Door:
         return ssl.create_default_context(cadata=self.trust)
 
     async def tunnel(self, target: str, sni: str | None = INDEX) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a tunnel. Raises ssl.SSLError or ConnectionError if its TLS is refused, RefusedTunnel before that."""
+        """Open a tunnel. Raises ssl.SSLError or ConnectionError if its TLS is refused, RefusedTunnelError before that."""
         reader, writer = await self.connect()
         writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode("latin-1"))
-        await self.secure(reader, writer, sni)
+        try:
+            await self.secure(reader, writer, sni)
+        except BaseException:
+            writer.transport.abort()
+            raise
         return reader, writer
 
     async def secure(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sni: str | None) -> None:
         """Read the answer to CONNECT, and start TLS."""
         head = await read_head(reader)
         if head.status != 200:
-            raise RefusedTunnel(await read_body(reader, head))
+            raise RefusedTunnelError(await read_body(reader, head))
         context = self.context()
         if sni is None:
             context.check_hostname = False
@@ -128,11 +133,12 @@ class Door:
     async def logged(self, count: int) -> list[EgressRecord]:
         """Wait for records: a client may have its answer before the log has its line."""
         while len(self.log) < count:
-            await asyncio.sleep(0)
+            self.news.clear()
+            await self.news.wait()
         return self.log
 
 
-class RefusedTunnel(Exception):
+class RefusedTunnelError(Exception):
     """CONNECT was refused; ``reply`` is the answer."""
 
     def __init__(self, reply: Reply) -> None:
@@ -188,6 +194,11 @@ async def served(
 ) -> AsyncIterator[Door]:
     """Serve a gateway to a registry. Without ``sources`` there is one, of ``INDEX`` and ``FILES``, and one of ``OTHER``."""
     log: list[EgressRecord] = []
+    news = asyncio.Event()
+
+    def keep(line: EgressRecord) -> None:
+        log.append(line)
+        news.set()
 
     async def resolve(host: str, _: int) -> Sequence[str]:
         return (addresses or {}).get(host, ["127.0.0.1"])
@@ -196,7 +207,7 @@ async def served(
     gateway = EgressGateway(
         policy,
         allowed or AnyAddress(),
-        record or log.append,
+        record or keep,
         clock=SystemClock(),
         secrets=secrets or {},
         extra=extra,
@@ -207,7 +218,7 @@ async def served(
     listening = socket.create_server(("127.0.0.1", 0))
     serving = asyncio.create_task(gateway.serve(listening))
     try:
-        yield Door(listening.getsockname()[1], gateway.certificate.decode(), log, gateway)
+        yield Door(listening.getsockname()[1], gateway.certificate.decode(), log, gateway, news)
     finally:
         serving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
