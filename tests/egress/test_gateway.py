@@ -87,7 +87,13 @@ async def test_a_refusal_names_host_rule_and_remedy(registry: Registry) -> None:
 
 
 async def test_only_known_headers_reach_the_registry(registry: Registry) -> None:
-    sent = ("Authorization: Basic eDp5", "Proxy-Authorization: Basic eDp5", "Cookie: a=b", "User-Agent: secret", "X-Data: secret")
+    sent = (
+        "Authorization: Basic eDp5",
+        "Proxy-Authorization: Basic eDp5",
+        "Cookie: a=b",
+        "User-Agent: secret",
+        "X-Data: secret",
+    )
     sent += ("Accept: application/secret, application/vnd.npm.install-v1+json", "Accept-Encoding: br", "Referer: https://x/")
     sent += ("Range: bytes=0-1", 'If-None-Match: "secret"', "Accept-Language: secret")
     async with served(registry) as door:
@@ -162,7 +168,7 @@ async def test_an_address_is_served_where_a_private_source_names_it() -> None:
 
 
 PRIVATE = ["127.0.0.1", "10.0.0.8", "169.254.169.254", "100.64.0.1", "::1", "fe80::1%eth0", "::ffff:10.0.0.8", "fd00::1"]
-PRIVATE += ["0.0.0.0", "224.0.0.1", "2002:a00:8::1", "64:ff9b::a00:8", "203.0.113.80"]
+PRIVATE += ["0.0.0.1", "224.0.0.1", "2002:a00:8::1", "64:ff9b::a00:8", "203.0.113.80"]
 
 
 @pytest.mark.every_case
@@ -180,7 +186,9 @@ async def test_a_host_is_resolved_once_in_a_pull(registry: Registry) -> None:
     addresses = {INDEX: ["127.0.0.1"]}
     async with served(registry, addresses=addresses) as door:
         for _ in range(2):
-            assert (await door.ask(f"{INDEX}:{registry.port}", get(registry, "/file", INDEX, "Connection: close"))).status == 200
+            assert (
+                await door.ask(f"{INDEX}:{registry.port}", get(registry, "/file", INDEX, "Connection: close"))
+            ).status == 200
             addresses[INDEX] = ["192.0.2.1"]
     assert [each.ip for each in door.log] == ["127.0.0.1"] * 2
 
@@ -273,7 +281,7 @@ async def test_the_end_of_a_pull_closes_every_connection(registry: Registry) -> 
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError, ssl.SSLError)):
         await reader.readexactly(1)
     writer.transport.abort()
-    with pytest.raises(OSError):
+    with pytest.raises(ConnectionRefusedError):
         await door.connect()
 
 

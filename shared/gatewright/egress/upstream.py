@@ -16,7 +16,6 @@ import aiohttp
 from yarl import URL
 
 from gatewright.egress.addresses import (
-    LONGEST,
     REDIRECTS,
     PinnedResolver,
     Resolve,
@@ -166,7 +165,7 @@ class Upstream:
         The registry chose the target, so nothing of the client's is in it: within one source it needs no index.
         """
         location, depth = reply.headers.get("Location", ""), self._targets.get(str(url), 0) + 1
-        if reply.status not in REDIRECTS or not location or len(location) > LONGEST:
+        if reply.status not in REDIRECTS or not location or not location.isprintable():
             raise UnavailableError(f"{url.host} answered {reply.status} without an address", code="egress_source_unavailable")
         if depth > self._policy.redirects:
             raise DeniedError(f"{url.host}: more than {self._policy.redirects} redirects", code="egress_redirect_refused")
