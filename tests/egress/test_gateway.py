@@ -87,15 +87,17 @@ async def test_a_refusal_names_host_rule_and_remedy(registry: Registry) -> None:
 
 
 async def test_only_known_headers_reach_the_registry(registry: Registry) -> None:
-    sent = (
-        "Authorization: Basic eDp5",
-        "Proxy-Authorization: Basic eDp5",
-        "Cookie: a=b",
-        "User-Agent: secret",
-        "X-Data: secret",
-    )
-    sent += ("Accept: application/secret, application/vnd.npm.install-v1+json", "Accept-Encoding: br", "Referer: https://x/")
-    sent += ("Range: bytes=0-1", 'If-None-Match: "secret"', "Accept-Language: secret")
+    sent = [
+        *(
+            "Authorization: Basic eDp5",
+            "Proxy-Authorization: Basic eDp5",
+            "Cookie: a=b",
+            "User-Agent: secret",
+            "X-Data: secret",
+        ),
+        *("Accept: application/secret, application/vnd.npm.install-v1+json", "Accept-Encoding: br", "Referer: https://x/"),
+        *("Range: bytes=0-1", 'If-None-Match: "secret"', "Accept-Language: secret"),
+    ]
     async with served(registry) as door:
         reply = await door.ask(f"{INDEX}:{registry.port}", get(registry, "/file", INDEX, *sent))
     assert reply.body == b"content"
@@ -271,8 +273,8 @@ async def test_connections_are_limited(registry: Registry) -> None:
         reader, writer = await door.connect()
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await read_head(reader)
-        for _, each in [*held, (reader, writer)]:
-            each.transport.abort()
+        for _, end in [*held, (reader, writer)]:
+            end.transport.abort()
 
 
 async def test_the_end_of_a_pull_closes_every_connection(registry: Registry) -> None:
