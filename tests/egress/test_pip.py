@@ -42,7 +42,8 @@ def publish(registry: Registry, name: str, content: bytes) -> None:
 @pytest.mark.parametrize("package", ["demo", "foreign"])
 async def test_pip_installs_what_the_pull_names(registry: Registry, tmp_path: Path, package: str) -> None:
     publish(registry, "demo", wheel("demo", "Requires-Dist: helper\n"))
-    publish(registry, "helper", wheel("helper"))
+    helper = wheel("helper")
+    publish(registry, "helper", helper)
     publish(registry, "foreign", wheel("foreign"))
     allowed = IndexedAddresses(standard(registry), {"demo", "helper"})
     async with served(registry, allowed=allowed) as door:
@@ -65,4 +66,4 @@ async def test_pip_installs_what_the_pull_names(registry: Registry, tmp_path: Pa
     assert program.returncode == 0, output.decode()
     assert got == ["demo-1.0-py3-none-any.whl", "helper-1.0-py3-none-any.whl"]
     digests = {each.path: each.sha256 for each in door.log}
-    assert digests["/files/helper-1.0-py3-none-any.whl"] == hashlib.sha256(wheel("helper")).hexdigest()
+    assert digests["/files/helper-1.0-py3-none-any.whl"] == hashlib.sha256(helper).hexdigest()

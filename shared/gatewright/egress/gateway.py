@@ -111,7 +111,7 @@ class EgressGateway:
         listening.setblocking(False)
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         async with self._upstream.connect():
-            server = await asyncio.start_server(self._accept, sock=listening, limit=MOST_BYTES)
+            server = await asyncio.start_server(self._take_client, sock=listening, limit=MOST_BYTES)
             try:
                 await self._broken
             finally:
@@ -121,7 +121,7 @@ class EgressGateway:
                         each.cancel()
                     await asyncio.wait(self._clients)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _take_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = asyncio.current_task()
         if client is None or len(self._clients) >= _CONNECTIONS or self._full:
             writer.transport.abort()
@@ -175,17 +175,17 @@ class EgressGateway:
             yield
         except (GatewrightError, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             failure = _failure(exchange, error)
-            self._record(exchange, failure)
+            self._keep_record(exchange, failure)
             with contextlib.suppress(GatewrightError):
                 await answer.refuse(failure)
         except asyncio.CancelledError:
-            self._record(exchange, UnavailableError("the pull has ended", code="egress_interrupted"))
+            self._keep_record(exchange, UnavailableError("the pull has ended", code="egress_interrupted"))
             raise
         else:
             if answer.begun:
-                self._record(exchange, None)
+                self._keep_record(exchange, None)
 
-    def _record(self, exchange: Exchange, failure: GatewrightError | None) -> None:
+    def _keep_record(self, exchange: Exchange, failure: GatewrightError | None) -> None:
         self._count += 1
         record = EgressRecord(
             source=exchange.source,
@@ -246,7 +246,7 @@ class EgressGateway:
 
     async def _answer(self, head: RequestHead, tunnel: _Site | None, exchange: Exchange, answer: Answer) -> None:
         answer.bare, answer.stays = head.method == "HEAD", head.stays
-        url = self._address(head, tunnel, exchange)
+        url = self._parse_address(head, tunnel, exchange)
         if head.method not in _METHODS:
             words = f"{exchange.host}: {head.method} could change something: a pull sends GET and HEAD"
             raise DeniedError(words, code="egress_method_refused")
@@ -255,7 +255,7 @@ class EgressGateway:
         async with asyncio.timeout(self._policy.seconds):
             await self._upstream.fetch(url, source, exchange, answer, head.headers.get("accept", ""))
 
-    def _address(self, head: RequestHead, tunnel: _Site | None, exchange: Exchange) -> URL:
+    def _parse_address(self, head: RequestHead, tunnel: _Site | None, exchange: Exchange) -> URL:
         """Return the canonical address of a request, whose parts all name one host."""
         site, target = tunnel, head.target
         if site is None:

@@ -50,7 +50,7 @@ class EgressLog:
         self.path = path
         earlier = path.read_bytes() if path.exists() else b""
         self._count = len(_records(earlier, ""))
-        self.head = _digest(earlier.splitlines()[-1]) if earlier else ""
+        self.head = _line_digest(earlier.splitlines()[-1]) if earlier else ""
 
     def append(self, record: EgressRecord) -> None:
         """Write the record as the next line."""
@@ -58,7 +58,7 @@ class EgressLog:
         line = _encode(msgspec.structs.replace(record, n=self._count, previous=self.head))
         with self.path.open("ab") as file:
             file.write(line + b"\n")
-        self.head = _digest(line)
+        self.head = _line_digest(line)
 
 
 def read_egress_log(path: Path, head: str = "") -> tuple[EgressRecord, ...]:
@@ -85,7 +85,7 @@ def _records(data: bytes, head: str) -> tuple[EgressRecord, ...]:
         if record.n != number or record.previous != previous or _encode(record) != line:
             raise _altered(number)
         records.append(record)
-        previous = _digest(line)
+        previous = _line_digest(line)
     if head and previous != head:
         raise _altered(len(lines))
     return tuple(records)
@@ -95,7 +95,7 @@ def _encode(record: EgressRecord) -> bytes:
     return msgspec.json.encode(record, order="sorted")
 
 
-def _digest(line: bytes) -> str:
+def _line_digest(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 

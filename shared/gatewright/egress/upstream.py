@@ -128,7 +128,7 @@ class Upstream:
         OSError and ValueError if there is none.
         """
         exchange.ip = await self._pin(url, source)
-        headers = {"User-Agent": f"gatewright/{__version__}", "Accept": _accept(accept), "Accept-Encoding": "identity"}
+        headers = {"User-Agent": f"gatewright/{__version__}", "Accept": _media_types(accept), "Accept-Encoding": "identity"}
         if source.credential:
             headers["Authorization"] = self._authorizations[source.name]
         async with self._session.request(exchange.method, url, headers=headers, allow_redirects=False) as reply:
@@ -143,7 +143,7 @@ class Upstream:
             else:
                 await answer.begin(reply.status, kept, length)
                 async for part in reply.content.iter_any():
-                    self._count(exchange, part)
+                    self._meter(exchange, part)
                     await answer.send(part)
                 await answer.end()
 
@@ -198,7 +198,7 @@ class Upstream:
         async with self._indexes:
             content = bytearray()
             async for part in reply.content.iter_any():
-                self._count(exchange, part)
+                self._meter(exchange, part)
                 content += part
                 if len(content) > _INDEX_BYTES:
                     raise _too_much(f"{url.host}: an index page has at most {_INDEX_BYTES} bytes")
@@ -208,7 +208,7 @@ class Upstream:
             await answer.send(page)
             await answer.end()
 
-    def _count(self, exchange: Exchange, part: bytes) -> None:
+    def _meter(self, exchange: Exchange, part: bytes) -> None:
         if exchange.bytes + len(part) > self._policy.answer_bytes:
             raise _too_much(f"{exchange.host}: an answer has at most {self._policy.answer_bytes} bytes")
         if self._total + len(part) > self._policy.total_bytes:
@@ -218,7 +218,7 @@ class Upstream:
         exchange.digest.update(part)
 
 
-def _accept(value: str) -> str:
+def _media_types(value: str) -> str:
     return next((line for name, line in _ACCEPTED.items() if name in value), "*/*")
 
 
