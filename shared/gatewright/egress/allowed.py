@@ -124,9 +124,8 @@ class IndexedAddresses:
                     links = _go_links(url, content)
         except (UnreadableDocumentError, AttributeError, KeyError, TypeError):
             return
-        for each in links:
-            if len(self._linked) < _MOST:
-                self._link(source, url, each)
+        for each in links[: _MOST - len(self._linked)]:
+            self._link(source, url, each)
 
     def _cargo_links(self, source: EgressSource, path: str, content: bytes) -> list[str]:
         if path == _CONFIGURATION:

@@ -16,6 +16,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _DAY: Final = dt.timedelta(days=1)
 _SKEW: Final = dt.timedelta(hours=1)
+_USAGES: Final = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 _EVERY_ADDRESS: Final = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 
 
@@ -75,17 +79,7 @@ class PullAuthority:
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, *, authority: bool) -> x509.CertificateBuilder:
         own = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
-        usage = x509.KeyUsage(
-            digital_signature=not authority,
-            key_cert_sign=authority,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            crl_sign=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
+        usage = x509.KeyUsage(**{each: each == ("key_cert_sign" if authority else "digital_signature") for each in _USAGES})
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)

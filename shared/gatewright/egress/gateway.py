@@ -26,8 +26,6 @@ from gatewright.egress.upstream import Exchange, Upstream
 from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 
 _CONNECTIONS: Final = 64
-_METHODS: Final = frozenset({"GET", "HEAD"})
-_HANDSHAKE_SECONDS: Final = 15.0
 _LONGEST: Final = 2000
 _PORTS: Final = {"https": 443, "http": 80}
 
@@ -130,7 +128,7 @@ class EgressGateway:
         ends = [writer]
         try:
             with contextlib.suppress(TimeoutError, asyncio.CancelledError, *GONE):  # it left, or the pull ends
-                await self._converse(reader, writer, ends)
+                await self._converse(reader, ends)
         finally:
             self._clients.discard(client)
             for each in reversed(ends):
@@ -141,36 +139,35 @@ class EgressGateway:
         """Whether the pull has used up its requests: the last record is the first refused one."""
         return self._count > self._policy.requests
 
-    async def _converse(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: list[asyncio.StreamWriter]
-    ) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, ends: list[asyncio.StreamWriter]) -> None:
+        """Answer the requests of one connection. ``ends``: its writers; the last one is in use."""
         tunnel: _Site | None = None
-        while not self._full:
+        while self._count <= self._policy.requests:
             async with asyncio.timeout(self._idle):
                 data = await read_head(reader)
             if not data:
                 return
-            exchange, answer = Exchange(host=tunnel.authority if tunnel else ""), Answer(writer)
+            exchange, answer = Exchange(host=tunnel.authority if tunnel else ""), Answer(ends[-1])
             async with self._recorded(exchange, answer):
                 head = parse_head(data)
                 exchange.method = head.method
-                if self._count >= self._policy.requests:
+                if self._full:
                     words = f"a pull has at most {self._policy.requests} requests: raise `requests` in egress.json"
                     raise DeniedError(words, code="egress_limit")
                 if head.method == "CONNECT" and tunnel is None:
                     tunnel = self._judge_tunnel(head, exchange)
-                    reader, writer = await self._secure(tunnel, writer, answer)
-                    ends.append(writer)
+                    reader = await self._secure(tunnel, ends, answer)
                     continue
                 await self._answer(head, tunnel, exchange, answer)
             if not answer.stays:
                 if answer.whole:
-                    await close_politely(reader, writer)
+                    await close_politely(reader, ends[-1])
                 return
 
     @asynccontextmanager
     async def _recorded(self, exchange: Exchange, answer: Answer) -> AsyncIterator[None]:
         """Record the request at the end; a failure is answered. A tunnel that is open is no request."""
+        self._count += 1
         try:
             yield
         except (GatewrightError, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
@@ -184,9 +181,10 @@ class EgressGateway:
         else:
             if answer.begun:
                 self._keep_record(exchange, None)
+            else:
+                self._count -= 1
 
     def _keep_record(self, exchange: Exchange, failure: GatewrightError | None) -> None:
-        self._count += 1
         record = EgressRecord(
             source=exchange.source,
             host=exchange.host[:_LONGEST],
@@ -210,44 +208,38 @@ class EgressGateway:
     def _judge_tunnel(self, head: RequestHead, exchange: Exchange) -> _Site:
         exchange.host = head.target
         site = _Site.parse("https", head.target)
-        exchange.host = site.authority
         site.check_host(head, needed=False)
         exchange.source = self._upstream.judge_host(*site).name
         return site
 
-    async def _secure(
-        self, site: _Site, writer: asyncio.StreamWriter, answer: Answer
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _secure(self, site: _Site, ends: list[asyncio.StreamWriter], answer: Answer) -> asyncio.StreamReader:
         """Open the tunnel, and end its TLS here. What the client sent before the handshake is not read."""
         asked: list[str | None] = []
         answer.begun = True
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        ends[0].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=MOST_BYTES)
         protocol = asyncio.StreamReaderProtocol(reader)
         context = self._authority.context(site.host, asked.append)
         try:
-            transport = await loop.start_tls(
-                writer.transport, protocol, context, server_side=True, ssl_handshake_timeout=_HANDSHAKE_SECONDS
-            )
+            transport = await loop.start_tls(ends[0].transport, protocol, context, server_side=True, ssl_handshake_timeout=15.0)
         except OSError as error:
             if asked and asked[-1] != site.host:
-                words = (
-                    f"the server name of TLS is {asked[-1] or 'missing'} in a tunnel to {site.host}: name one host everywhere"
-                )
+                words = f"TLS names {asked[-1] or 'no host'} in a tunnel to {site.host}: name one host everywhere"
                 raise DeniedError(words, code="egress_host_mismatch") from error
             words = f"no TLS connection in the tunnel to {site.host}: use TLS 1.2 or later, and trust the pull's authority"
             raise DeniedError(words, code="egress_tls_refused") from error
         if transport is None:
             raise DeniedError(f"the client left the tunnel to {site.host}", code="egress_tls_refused")
         protocol.connection_made(transport)
+        ends.append(asyncio.StreamWriter(transport, protocol, reader, loop))
         answer.begun = False
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader
 
     async def _answer(self, head: RequestHead, tunnel: _Site | None, exchange: Exchange, answer: Answer) -> None:
         answer.bare, answer.stays = head.method == "HEAD", head.stays
         url = self._parse_address(head, tunnel, exchange)
-        if head.method not in _METHODS:
+        if head.method not in {"GET", "HEAD"}:
             words = f"{exchange.host}: {head.method} could change something: a pull sends GET and HEAD"
             raise DeniedError(words, code="egress_method_refused")
         source = self._upstream.judge(url)
@@ -274,12 +266,12 @@ class EgressGateway:
         self._upstream.judge_host(*site)
         try:
             return canonical_address(f"{site.scheme}://{site.authority}{target}")
-        except ValueError as error:
+        except ValueError as error:  # it is too long
             raise DeniedError(str(error), code="egress_address_refused") from error
 
 
 def _failure(exchange: Exchange, error: Exception) -> GatewrightError:
     if isinstance(error, GatewrightError):
         return error
-    cause = str(error) or type(error).__name__
-    return UnavailableError(f"{exchange.host} gave no answer: {cause[:200]}", code="egress_source_unavailable")
+    words = f"{exchange.host} gave no answer: {(str(error) or type(error).__name__)[:200]}"
+    return UnavailableError(words, code="egress_source_unavailable")

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from gatewright.patterns import TextPattern
 from gatewright.policy_files import PolicyFile, PolicyModel
@@ -63,20 +63,17 @@ class EgressSource(PolicyModel):
     http: bool = False
     credential: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,127})?$")
 
-    @field_validator("hosts")
-    @classmethod
-    def _hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for host in check_hosts(hosts):
-            name, _, port = host.partition(":")
-            numbered = not port or (port.isdecimal() and 0 < int(port) < 65536)
-            if not is_host(name.removeprefix("*.")) or not numbered:
-                raise ValueError(f"{host!r}: a host is a lower-case name or *.suffix; only a private source names an address")
-        return hosts
-
     @model_validator(mode="after")
-    def _addresses(self) -> Self:
-        if not self.private and any(each.rpartition(".")[2].partition(":")[0].isdecimal() for each in self.hosts):
-            raise ValueError("only a private source names an address instead of a host")
+    def _host_forms(self) -> Self:
+        for host in check_hosts(self.hosts):
+            name, _, port = host.partition(":")
+            numbered = host == name or (port.isdecimal() and 0 < int(port) < 65536)
+            if (
+                not is_host(name.removeprefix("*."))
+                or not numbered
+                or (name.rpartition(".")[2].isdecimal() and not self.private)
+            ):
+                raise ValueError(f"{host!r}: a host is a lower-case name or *.suffix; only a private source names an address")
         return self
 
     def allows(self, scheme: str, host: str, port: int) -> bool:

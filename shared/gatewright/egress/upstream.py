@@ -139,13 +139,17 @@ class Upstream:
             length = self._check(url, reply)
             kept = {name: reply.headers[name][:1000] for name in _KEPT if name in reply.headers}
             if reply.status == 200 and exchange.method == "GET" and self._allowed.reads(str(url)):
-                await self._pass_index(url, reply, exchange, answer, kept)
+                # The client receives an index page after it was read here: it may then ask for what the page names.
+                async with self._indexes:
+                    page = b"".join([part async for part in self._parts(reply, exchange, _INDEX_BYTES)])
+                    await asyncio.to_thread(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
+                    await answer.begin(200, kept, len(page))
+                    await answer.send(page)
             else:
                 await answer.begin(reply.status, kept, length)
-                async for part in reply.content.iter_any():
-                    self._meter(exchange, part)
+                async for part in self._parts(reply, exchange, self._policy.answer_bytes):
                     await answer.send(part)
-                await answer.end()
+            await answer.end()
 
     async def _pin(self, url: URL, source: EgressSource) -> str:
         host, port = str(url.raw_host), int(url.port or 0)
@@ -191,31 +195,18 @@ class Upstream:
             raise _too_much(f"{url.host}: an answer has at most {self._policy.answer_bytes} bytes")
         return reply.content_length
 
-    async def _pass_index(
-        self, url: URL, reply: aiohttp.ClientResponse, exchange: Exchange, answer: Answer, kept: Mapping[str, str]
-    ) -> None:
-        """Read a whole index page before the client does: it may then ask for what the page names."""
-        async with self._indexes:
-            content = bytearray()
-            async for part in reply.content.iter_any():
-                self._meter(exchange, part)
-                content += part
-                if len(content) > _INDEX_BYTES:
-                    raise _too_much(f"{url.host}: an index page has at most {_INDEX_BYTES} bytes")
-            page = bytes(content)
-            await asyncio.to_thread(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
-            await answer.begin(200, kept, len(page))
-            await answer.send(page)
-            await answer.end()
-
-    def _meter(self, exchange: Exchange, part: bytes) -> None:
-        if exchange.bytes + len(part) > self._policy.answer_bytes:
-            raise _too_much(f"{exchange.host}: an answer has at most {self._policy.answer_bytes} bytes")
-        if self._total + len(part) > self._policy.total_bytes:
-            raise _too_much(f"{exchange.host}: a pull has at most {self._policy.total_bytes} bytes")
-        exchange.bytes += len(part)
-        self._total += len(part)
-        exchange.digest.update(part)
+    async def _parts(self, reply: aiohttp.ClientResponse, exchange: Exchange, most: int) -> AsyncIterator[bytes]:
+        async for part in reply.content.iter_any():
+            if exchange.bytes + len(part) > min(most, self._policy.answer_bytes):
+                raise _too_much(
+                    f"{exchange.host}: an answer has at most {self._policy.answer_bytes} bytes, an index {_INDEX_BYTES}"
+                )
+            if self._total + len(part) > self._policy.total_bytes:
+                raise _too_much(f"{exchange.host}: a pull has at most {self._policy.total_bytes} bytes")
+            exchange.bytes += len(part)
+            self._total += len(part)
+            exchange.digest.update(part)
+            yield part
 
 
 def _media_types(value: str) -> str:
