@@ -49,7 +49,7 @@ class AllowedAddresses(Protocol):
 
 
 class AnyAddress:
-    """Whatever the hosts of the policy have. Names and queries can then carry data to them."""
+    """Everything that the hosts of the policy have. Names and queries can then carry data to them."""
 
     def refusal(self, url: str) -> str:  # noqa: ARG002 - the protocol's
         return ""

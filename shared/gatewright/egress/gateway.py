@@ -59,18 +59,13 @@ class _Site(NamedTuple):
 
 
 class EgressGateway:
-    """The gateway of one pull. One is made for each pull.
-
-    ``certificate``: the certificate authority of this pull (PEM), which the installer has to trust.
+    """The gateway of one pull. ``certificate``: its certificate authority (PEM), which the installer has to trust.
 
     Args:
-        policy: the registries and limits.
         allowed: the addresses that may be read.
         record: receives each request after it ended (``EgressLog.append``).
-        clock: gives the time of records and certificates.
         secrets: the values of the credentials that sources name.
         extra: further sources, for example the user's own registries.
-        resolve: returns the IP addresses of a host.
         tls: settings for connections to registries; the system's authorities by default.
         idle: seconds that the gateway waits for a client's next request.
 
