@@ -117,8 +117,7 @@ class Door:
         if head.status != 200:
             raise RefusedTunnelError(await read_body(reader, head))
         context = self.context()
-        if sni is None:
-            context.check_hostname = False
+        context.check_hostname = sni == INDEX  # a hostile client does not check
         await writer.start_tls(context, server_hostname=sni or "")
 
     async def ask(self, target: str, request: str | bytes, sni: str | None = INDEX) -> Reply:

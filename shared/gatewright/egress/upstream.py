@@ -181,8 +181,7 @@ class Upstream:
         except (ValueError, DeniedError) as error:
             words = f"{url.host} redirects to an address that is not allowed: {error}"
             raise DeniedError(words, code="egress_redirect_refused") from error
-        if same:
-            self._targets[str(target)] = max(depth, self._targets.get(str(target), 0))
+        self._targets[str(target)] = max(depth, self._targets.get(str(target), 0))
         await answer.begin(reply.status, {"Location": str(target)}, 0)
         await answer.end()
 
