@@ -29,7 +29,7 @@ class PolicyEntry(NamedTuple):
 
     ``required``: every gatekeeper needs it. ``optional``: a gatekeeper may lack it. ``apart``: a file about people, which
     follows these in the digest, or one that the digest excludes. ``also_read_by``: roles, and ``COMMAND_LINE``; the
-    gatekeeper reads every file but ``retention.json`` and ``forges.json``.
+    gatekeeper reads every file but ``retention.json``, ``forges.json`` and ``egress.json``.
     """
 
     name: str
@@ -70,6 +70,7 @@ POLICY_FILES: Final = (
     PolicyEntry("retention.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("stores.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("forges.json", "apart", frozenset({COMMAND_LINE})),
+    PolicyEntry("egress.json", "apart"),
 )
 #: The files that every gatekeeper needs, and those that follow in the digest; others are sorted by name.
 REQUIRED: Final = tuple(each.name for each in POLICY_FILES if each.presence == "required")

@@ -27,6 +27,7 @@ PROCESSES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "shared/gatewright/environment_inventory": (("testrunner",),),
     "shared/gatewright/evidence/store/s3.py": (("stores",),),
     "shared/gatewright/git/library_git.py": (("cli",),),
+    "shared/gatewright/egress": (("run",), ("worker",)),
     "shared/gatewright/research/get_client.py": (("worker",),),
     "shared/gatewright/models/gateway": (("pm",), ("techlead",), ("worker",), ("reviewer",)),
     "shared/gatewright/policy_files.py": (("keyring",),),

@@ -171,6 +171,7 @@ _RESEARCH = {
     "citations_not_independent": "quote sources of more hosts; `independent_hosts` in policies/research.json sets the number",
     "research_not_answered": "ask a narrower question, give more documents, or name another model",
 }
+_EGRESS = {"egress_log_altered": "do not trust the environment: install it again, and keep its log"}
 FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _RUNS),
     *section("failed", "order-changes.md#when-a-run-does-not-succeed", _TESTS, RetryOffer.PROVIDE),
@@ -183,6 +184,7 @@ FAILED: Final[tuple[Reason, ...]] = (
     *section("failed", "threat-model.md#reports-and-evidence", _ROLES),
     *section("failed", "models.md#answers", _ANSWERS),
     *section("failed", "research.md#refusals", _RESEARCH),
+    *section("failed", "egress.md#refusals", _EGRESS),
     *section("failed", "bundle.md#definition-of-done", _COMPLETION),
     *section("failed", "bundle.md#checks-and-codes", _CONTRADICTIONS | _INCOMPLETE_BUNDLES | _BUNDLES),
     *section("failed", "verify.md#verify-commits", _NOTES),

@@ -202,6 +202,11 @@ _POLICIES = {
 }
 _APPROVALS = {"approvers_unusable": "correct policies/approvers.json: the message names the place"}
 _RESEARCH = {"research_source_unavailable": "run it again later: the search service or site gave no usable answer"}
+_EGRESS = {
+    "egress_credential_missing": "set the variable that the source of policies/egress.json names",
+    "egress_interrupted": "install again: the package manager or the pull ended before the answer did",
+    "egress_source_unavailable": "install again later: the registry gave no usable answer",
+}
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "publishing.md#error-codes", _PASSING, passing=True),
     *section("infrastructure", "bus.md#error-codes", _BUS),
@@ -223,6 +228,7 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "models.md#failures", _MODELS),
     *section("infrastructure", "agents.md#failures", _AGENTS),
     *section("infrastructure", "research.md#refusals", _RESEARCH),
+    *section("infrastructure", "egress.md#refusals", _EGRESS),
     *section("infrastructure", "policies.md#a-folder-with-some-policies", _POLICIES),
     *section("infrastructure", "approvals.md#roster", _APPROVALS),
 )

@@ -225,6 +225,17 @@ _RESEARCH = {
     "research_address_refused": "add the host to a service of policies/research.json, if searchers may read it",
     "research_limit": "raise `requests` in policies/research.json, or ask a narrower question",
 }
+_EGRESS = {
+    "egress_address_refused": "ask for what the lock file or an index page names, by its plain path",
+    "egress_host_mismatch": "use a client that names one host in CONNECT, TLS and the header Host",
+    "egress_host_refused": "add the registry's host to a source of policies/egress.json, if pulls may read it",
+    "egress_ip_refused": "set `private` of the source in policies/egress.json, if its hosts have private addresses",
+    "egress_limit": "raise the limit in policies/egress.json, or install fewer packages",
+    "egress_method_refused": "install packages only: a pull sends GET and HEAD",
+    "egress_redirect_refused": "add the host that the registry redirects to, if pulls may read it",
+    "egress_request_malformed": "use a package manager that sends plain HTTP/1.1 requests without a body",
+    "egress_tls_refused": "have the package manager trust the certificate authority of the pull, and use TLS 1.2 or later",
+}
 REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "publishing.md#publisher-policy-publishersjson", _PUBLISHERS),
     *section("refused", "policies.md", _CONTRACTS),
@@ -252,4 +263,5 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "forges.md#failures", _FORGES),
     *section("refused", "models.md#failures", _MODELS),
     *section("refused", "research.md#refusals", _RESEARCH),
+    *section("refused", "egress.md#refusals", _EGRESS),
 )

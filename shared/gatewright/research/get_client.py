@@ -1,24 +1,22 @@
 """The only way of a searcher to the network: GET, permitted hosts, one resolution, no redirect without a new judgement.
 
-A request is built from the parsed parts of an address, never relayed. Addresses are resolved once, and the connection goes to
-the judged IP address. No proxy, cookie, credential, referrer or compression is used.
+Addresses and connections are those of ``gatewright.egress.addresses``. No proxy, cookie, credential, referrer or compression
+is used.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from gatewright.clock import Clock, timestamp
+from gatewright.egress.addresses import LONGEST, REDIRECTS, PinnedResolver, canonical_address, resolve_once
 from gatewright.errors import DeniedError, UnavailableError
 from gatewright.research.port import REFUSED, UNAVAILABLE, FetchedSource
 from gatewright.version import __version__
@@ -27,11 +25,7 @@ if TYPE_CHECKING:
     from gatewright.research.answer_store import AnswerStore
     from gatewright.research.policy import ResearchPolicy, SearchService
 
-#: IPv6 prefixes that lead to IPv4 addresses; not all versions of Python exclude them.
-_NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _MOST_REDIRECTS: Final = 5
-_LONGEST: Final = 2000
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +90,7 @@ class GetClient:
                 async with asyncio.timeout(self._limits.seconds):
                     answer = await self._get(address, own=own)
             except DeniedError as error:
-                self._record(RequestRecord(self._service.name, address[:_LONGEST], refused=error.message))
+                self._record(RequestRecord(self._service.name, address[:LONGEST], refused=error.message))
                 raise
             except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
                 self._record(RequestRecord(self._service.name, address))
@@ -120,8 +114,12 @@ class GetClient:
         """Return the answer, or the address that it redirects to."""
         url = self._judge(address, own=own)
         host, port = str(url.raw_host), int(url.port or 443)
-        ip = await self._resolve(host, port)
-        connector = aiohttp.TCPConnector(resolver=_Pinned(host, ip), use_dns_cache=False, limit=1, force_close=True)
+        try:
+            ip = await resolve_once(host, port, private=self._service.private)
+        except ValueError as error:
+            raise DeniedError(str(error), code=REFUSED) from error
+        resolver = PinnedResolver({(host, port): ip})
+        connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=1, force_close=True)
         headers = {"User-Agent": f"gatewright/{__version__}", "Accept": "text/html, text/*, application/json"}
         headers["Accept-Encoding"] = "identity"
         async with (
@@ -130,9 +128,9 @@ class GetClient:
             ) as session,
             session.get(url, headers=headers, allow_redirects=False) as reply,
         ):
-            if reply.status in _REDIRECTS and "Location" in reply.headers:
+            if reply.status in REDIRECTS and "Location" in reply.headers:
                 self._record(RequestRecord(self._service.name, str(url), reply.status, ip))
-                return reply.headers["Location"][:_LONGEST]
+                return reply.headers["Location"][:LONGEST]
             content = await self._content(reply)
             self._record(RequestRecord(self._service.name, str(url), reply.status, ip, len(content)))
             if reply.status != 200:
@@ -153,56 +151,19 @@ class GetClient:
 
     def _judge(self, address: str, *, own: bool) -> URL:
         """Return the canonical form of an allowed address. The fragment is left out: it never reaches a server."""
-        if len(address) > _LONGEST or not address.isprintable() or "\\" in address:
-            raise DeniedError(f"{address[:200]!r} is too long, or has characters that no address has", code=REFUSED)
         try:
-            url = URL(address).with_fragment(None)
-            host = (url.raw_host or "").rstrip(".")
-            url = url.with_host(host) if host else url
+            url = canonical_address(address)
         except ValueError as error:
-            raise DeniedError(f"{address[:200]!r} is no address: {error}", code=REFUSED) from error
+            raise DeniedError(str(error), code=REFUSED) from error
+        host = str(url.raw_host)
         private = self._service.private
         own = own and str(url).startswith(self._service.base_url + "/")
         port = URL(self._service.base_url).port if own else {"https": 443, "http": 80}.get(url.scheme)
-        if url.scheme not in ({"https", "http"} if private else {"https"}) or not host:
+        if url.scheme not in ({"https", "http"} if private else {"https"}):
             raise DeniedError(f"{address[:200]}: only https addresses are allowed", code=REFUSED)
-        if url.user is not None or url.password is not None or (url.port != port and not private):
-            raise DeniedError(f"{address[:200]}: an address has no user, and the port of its scheme", code=REFUSED)
+        if url.port != port and not private:
+            raise DeniedError(f"{address[:200]}: an address has the port of its scheme", code=REFUSED)
         if not own and not self._service.allows(host):
             words = f"{host[:200]} is no host of {self._service.name} in research.json"
             raise DeniedError(words, code=REFUSED)
         return url
-
-    async def _resolve(self, host: str, port: int) -> str:
-        """Return the one IP address that the connection goes to."""
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-        for each in addresses:
-            if not self._service.private and not _is_public(each):
-                raise DeniedError(f"{host} resolves to {each}, which is no public address", code=REFUSED)
-        return addresses[0]
-
-
-def _is_public(address: str) -> bool:
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    inner = getattr(ip, "ipv4_mapped", None) or getattr(ip, "sixtofour", None)
-    if ip.is_multicast or any(ip in each for each in _NAT64):
-        return False
-    return ip.is_global and (inner is None or inner.is_global)
-
-
-class _Pinned(AbstractResolver):
-    """Resolves one host to the judged address."""
-
-    def __init__(self, host: str, ip: str) -> None:
-        self._host = host
-        self._ip = ip
-
-    async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> list[ResolveResult]:  # noqa: ARG002
-        if host != self._host:
-            raise OSError(f"{host} was not judged")
-        kind = socket.AF_INET6 if ":" in self._ip else socket.AF_INET
-        return [ResolveResult(hostname=host, host=self._ip, port=port, family=kind, proto=0, flags=socket.AI_NUMERICHOST)]
-
-    async def close(self) -> None:
-        return None

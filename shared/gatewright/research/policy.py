@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from gatewright.egress.policy import allows_host, check_hosts
 from gatewright.policy_files import PolicyFile, PolicyModel
 
 
@@ -36,11 +37,7 @@ class SearchService(PolicyModel):
     @field_validator("hosts")
     @classmethod
     def _hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for host in hosts:
-            name = host.removeprefix("*.")
-            if not name or "*" in name or "/" in name or not name.isascii() or name != name.lower().strip():
-                raise ValueError(f"{host!r}: a host is a lower-case name, or *.suffix")
-        return hosts
+        return check_hosts(hosts)
 
     @model_validator(mode="after")
     def _require_https(self) -> Self:
@@ -50,7 +47,7 @@ class SearchService(PolicyModel):
 
     def allows(self, host: str) -> bool:
         """Return whether pages of ``host`` may be fetched."""
-        return any(host.endswith(each[1:]) if each.startswith("*.") else host == each for each in self.hosts)
+        return allows_host(self.hosts, host)
 
 
 class ResearchPolicy(PolicyModel):

@@ -1,0 +1,104 @@
+"""The head of an installer's request, read more strictly than RFC 9112: what two programs could read differently is refused.
+
+Only requests without a body exist here, so that no second request can hide in one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from gatewright.errors import DeniedError
+from gatewright.patterns import TextPattern
+
+#: Bytes of a whole head.
+MOST_BYTES: Final = 16_384
+_MOST_HEADERS: Final = 64
+_REQUEST: Final = TextPattern(r"(?P<method>[A-Z]{1,20}) (?P<target>[!-~]+) HTTP/1\.(?P<minor>[01])")
+_HEADER: Final = TextPattern(r"(?P<name>[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}):[ \t]*(?P<value>(?:[!-~](?:[ -~\t]*[!-~])?)?)[ \t]*")
+#: Headers of a body, of another protocol, of another method or address, or of a further answer.
+_REFUSED: Final = frozenset(
+    {
+        "transfer-encoding",
+        "trailer",
+        "upgrade",
+        "expect",
+        "content-encoding",
+        "http2-settings",
+        "sec-websocket-key",
+        "forwarded",
+    }
+    | {"x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url", "x-forwarded-host"}
+)
+_CONNECTION: Final = frozenset({"", "keep-alive", "close", "te"})
+
+
+class RequestHead(NamedTuple):
+    """A request line and its headers; names are in lower case."""
+
+    method: str
+    target: str
+    minor: int
+    headers: Mapping[str, str]
+
+    @property
+    def stays(self) -> bool:
+        """Whether the client may send another request on the connection."""
+        return self.minor == 1 and "close" not in self.headers.get("connection", "").lower()
+
+
+async def read_head(reader: asyncio.StreamReader) -> bytes:
+    """Return the bytes of the next head with its empty line; empty at the end of the connection.
+
+    What is too large, ends early, or has a line that does not end in CR LF is returned as far as it was read.
+    """
+    lines: list[bytes] = []
+    size = 0
+    try:
+        while size <= MOST_BYTES and (not lines or (lines[-1] != b"\r\n" and lines[-1].endswith(b"\r\n"))):
+            lines.append(await reader.readuntil(b"\n"))
+            size += len(lines[-1])
+    except asyncio.LimitOverrunError:
+        lines.append(await reader.read(80))
+    except asyncio.IncompleteReadError as error:
+        lines.append(error.partial)
+    return b"".join(lines)
+
+
+def parse_head(data: bytes) -> RequestHead:
+    """Return the head in ``data``, up to and with its empty line.
+
+    Raises DeniedError (``egress_request_malformed``) for a head that is not exactly one request without a body.
+    """
+    text = data.decode("ascii", "replace")
+    if len(data) > MOST_BYTES or not text.endswith("\r\n\r\n"):
+        raise _malformed(f"a head has at most {MOST_BYTES} bytes, and lines that end in CR LF")
+    first, *others = text[:-4].split("\r\n")
+    request = _REQUEST.fullmatch(first)
+    if request is None or len(others) > _MOST_HEADERS:
+        raise _malformed(f"a head begins with METHOD TARGET HTTP/1.1, and has at most {_MOST_HEADERS} headers")
+    headers: dict[str, str] = {}
+    for line in others:
+        header = _HEADER.fullmatch(line)
+        name = header["name"].lower() if header else ""
+        if header is None or name in headers:
+            raise _malformed(f"{(name or line)[:80]!r}: each header is one line NAME: VALUE, and no header occurs twice")
+        headers[name] = header["value"]
+    _check_headers(headers)
+    return RequestHead(request["method"], request["target"], int(request["minor"]), headers)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    refused = sorted(_REFUSED & headers.keys())
+    if headers.get("content-length", "0") != "0":
+        refused.append("content-length")
+    tokens = {each.strip() for each in headers.get("connection", "").lower().split(",")}
+    if not tokens <= _CONNECTION:
+        refused.append("connection")
+    if refused:
+        raise _malformed(f"{refused[0]}: send GET or HEAD without a body, upgrade or other method")
+
+
+def _malformed(message: str) -> DeniedError:
+    return DeniedError(message, code="egress_request_malformed")
