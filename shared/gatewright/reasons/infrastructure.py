@@ -140,6 +140,7 @@ _STORES = {
 }
 _SANDBOX = {
     "environment_not_prepared": "correct the error of the tool, or pass an environment of your own with --env DIR",
+    "egress_registry_outside": "use a registry that the operator allows, or have it added to egress.json",
     "environment_leads_elsewhere": "take the link out of the environment, or name the folder that it leads to as well",
     "sandbox_unavailable": "`gatewright doctor` names the cause",
     "workspace_unavailable": "`gatewright doctor` names the cause",
