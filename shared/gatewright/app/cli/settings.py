@@ -117,7 +117,6 @@ class CliSettings(EnvironmentSettings, frozen=True, kw_only=True):
         """Return the settings of the streams. Raises ConfigurationError."""
         # Imported late: few commands need it.
         from gatewright.bus.stream_settings import StreamSettings
-    from gatewright.egress.policy import EgressPolicy
 
         return StreamSettings.of(self.stream_bytes, self.stream_days)
 

@@ -43,7 +43,7 @@ async def pip_phase(
     """
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         words, version = await fresh_environment(prefix, python.program, Path(name), installer.variables)
-        registries = await python_registries(words, Path(name), installer)
+    registries = python_registries(installer)
     names = [found for line in locked if (found := is_named(line))] or None
     allowed = IndexedAddresses(registries.sources, names)
     async with pull_phase(prefix, installer, registries, allowed) as phase:

@@ -49,6 +49,8 @@ _OF_PROXIES: Final = (
 _WITHOUT_PROXY: Final = ("NO_PROXY", "no_proxy", "npm_config_noproxy")
 #: Makes what is installed readable by the account that commands run as.
 _READABLE: Final = ("/bin/sh", "-c", 'umask 022 && exec "$@"', "installer")
+#: Stands for the home in the variables of ``Registries``.
+HOME: Final = "@HOME@"
 _MOST_OUTPUT: Final = 8 << 20
 _STOPPED: Final[Mapping[str, str]] = {
     "time": f"it took more than {SECONDS:.0f} s",
@@ -64,8 +66,8 @@ _MOST_REFUSALS: Final = 3
 class Registries:
     """The user's registries, as the gateway and the box need them.
 
-    ``variables`` and ``files`` (by path below the home) are an installer's configuration without credentials, which are in
-    ``secrets``, named by the sources. ``shown`` are local folders of packages.
+    ``variables`` (``HOME`` in them is the home in the box) and ``files`` (by path below it) are an installer's configuration
+    without credentials, which are in ``secrets``, named by the sources. ``shown`` are local folders of packages.
     """
 
     sources: tuple[EgressSource, ...] = ()
@@ -139,10 +141,11 @@ class PullPhase:
         lines = dict.fromkeys(f"\n  the egress gateway refused {each.host}{each.path}: {each.reason}" for each in refused)
         return "".join(list(lines)[:_MOST_REFUSALS])
 
-    def _network(self, home: str, port: int) -> dict[str, str]:
-        """Return the variables by which every client finds the gateway, and nothing else."""
+    def _variables_for(self, given: Mapping[str, str], home: str, port: int) -> dict[str, str]:
+        """Return ``given``, and the variables by which every client finds the gateway, and nothing else."""
         proxy, certificate = f"http://127.0.0.1:{port}", f"{home}/{_CERTIFICATE}"
         return {
+            **{name: value.replace(HOME, home) for name, value in given.items()},
             **dict.fromkeys(_OF_PROXIES, proxy),
             **dict.fromkeys(_WITHOUT_PROXY, ""),
             **dict.fromkeys(_OF_CERTIFICATES, certificate),
@@ -157,7 +160,7 @@ class PullPhase:
     ) -> tuple[int, bytes, bytes]:
         furnishing = Furnishing(
             shown=(*shown, *self._registries.shown),
-            variables={**variables, **self._network(HOME_INSIDE, DOOR_PORT)},
+            variables=self._variables_for(variables, HOME_INSIDE, DOOR_PORT),
             files=self._files(),
             kept={str(self.scratch): self.scratch},
         )
@@ -186,8 +189,8 @@ class PullPhase:
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_bytes(content)
         with socket.create_server(("127.0.0.1", 0)) as door:
-            variables = {**variables, **self._network(str(home), door.getsockname()[1])}
-            return await self._while_served(door, _run_on_host((*_READABLE, *argv), folder, variables))
+            given = self._variables_for(variables, str(home), door.getsockname()[1])
+            return await self._while_served(door, _run_on_host((*_READABLE, *argv), folder, given))
 
     async def _while_served(self, door: socket.socket, work: Coroutine[object, object, T]) -> T:
         """Return the result of ``work``, while the gateway serves ``door``. Raises NotPreparedError if the gateway ends."""

@@ -6,12 +6,13 @@ installed are kept; proxies, certificates and paths of the host are not.
 
 from __future__ import annotations
 
-import ast
 import base64
+import configparser
 import json
 import netrc
+import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from urllib.request import url2pathname
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import Ecosystem, Installer
-from gatewright.app.environments.pull import Registries
+from gatewright.app.environments.pull import HOME, Registries
 from gatewright.app.environments.tool import run_tool
 from gatewright.egress.policy import EgressSource
 from gatewright.errors import ConfigurationError
@@ -121,31 +122,56 @@ class UserSources:
         return _userinfo(found[0], found[2]) if found is not None else ""
 
 
-async def python_registries(pip: Sequence[str], scratch: Path, installer: Installer) -> Registries:
-    """Return the user's registries of pip. ``pip`` are the words that start it."""
-    words = (*pip, "config", "list")
-    settings = _pip_settings((await run_tool(words, folder=scratch, environment=installer.variables)).decode("utf-8", "replace"))
+def python_registries(installer: Installer) -> Registries:
+    """Return the user's registries of pip, from its files and variables. Raises NotPreparedError."""
+    settings = dict(_pip_settings(installer.variables))
     found = UserSources("python", installer)
-    links = " ".join(found.add(each) if "://" in each else found.add_folder(each) for each in settings.get("find-links", "").split())
-    variables = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_CACHE_DIR": "1", "PIP_FIND_LINKS": links}
+    links = settings.get("find-links", "").split()
+    variables = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_CACHE_DIR": "1"}
+    variables["PIP_FIND_LINKS"] = " ".join(found.add(each) if "://" in each else found.add_folder(each) for each in links)
     if settings.get("no-index", "").lower() not in {"1", "true", "yes", "on"}:
         variables["PIP_INDEX_URL"] = found.add(settings.get("index-url", _PYPI))
         more = settings.get("extra-index-url", "").split()
         variables["PIP_EXTRA_INDEX_URL"] = " ".join(found.add(each) for each in more)
+    pins = {f"constraints-{n}.txt": _pins(path) for n, path in enumerate(settings.get("constraint", "").split())}
+    variables["PIP_CONSTRAINT"] = " ".join(f"{HOME}/{name}" for name in pins)
     kept = {f"PIP_{name.upper().replace('-', '_')}": settings[name] for name in _OF_PIP if name in settings}
     given = {name: value for name, value in {**variables, **kept}.items() if value}
-    return found.registries(given)
+    return found.registries(given, pins)
 
 
-def _pip_settings(listing: str) -> dict[str, str]:
-    """Return settings by name from ``pip config list``: variables count more than ``install``, that more than ``global``."""
-    found: dict[str, str] = {}
-    for section in ("global.", "install.", ":env:."):
-        for line in listing.splitlines():
-            name, _, value = line.partition("=")
-            if name.startswith(section):
-                found[name.removeprefix(section)] = str(ast.literal_eval(value))
-    return found
+def _pins(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise NotPreparedError(f"your configuration of pip names the constraints {path}: {error.strerror}") from error
+
+
+def _pip_settings(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the settings of ``pip install`` as pip reads them, from the weakest to the strongest."""
+    parser = configparser.RawConfigParser()
+    for path in _pip_files(variables):
+        try:
+            parser.read(path, "utf-8")
+        except (configparser.Error, UnicodeDecodeError) as error:
+            raise NotPreparedError(f"your pip's configuration {path} cannot be read: {error}") from error
+    for section in ("global", "install"):
+        if parser.has_section(section):
+            yield from ((name.replace("_", "-"), value) for name, value in parser.items(section) if value)
+    for name, value in variables.items():
+        if name.startswith("PIP_") and value:
+            yield name.removeprefix("PIP_").lower().replace("_", "-"), value
+
+
+def _pip_files(variables: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the files of pip's configuration: the host's, the user's, and the one that a variable names."""
+    home, named = Path(variables.get("HOME", "/nonexistent")), variables.get("PIP_CONFIG_FILE", "")
+    if named == os.devnull:
+        return ()
+    host = [Path(each, "pip") for each in reversed((variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":"))]
+    own = [home / ".pip", Path(variables.get("XDG_CONFIG_HOME") or home / ".config", "pip")]
+    own = [] if named and Path(named).exists() else own
+    return (*(folder / "pip.conf" for folder in (*host, Path("/etc"), *own)), *((Path(named),) if named else ()))
 
 
 @dataclass(frozen=True, slots=True)
