@@ -69,7 +69,7 @@ async def _make(prefix: Path, *, go: str, files: Mapping[str, bytes], tops: Sequ
     settings = await _settings_of_go(go, installer)
     registries = go_registries(settings, installer)  # 2
     go = str(Path(settings.get("GOROOT", ""), "bin", "go")) if settings.get("GOROOT") else go
-    async with pull_phase(prefix, installer, registries, IndexedAddresses(registries.sources)) as phase:
+    async with pull_phase(prefix, installer, registries, partial(IndexedAddresses, names=_modules(files))) as phase:
         project = phase.scratch / "project"
         await asyncio.to_thread(write_files, project, files)  # 1
         own = {
@@ -91,6 +91,12 @@ async def _make(prefix: Path, *, go: str, files: Mapping[str, bytes], tops: Sequ
         for place in sorted((prefix / _MODULES / "cache" / "download").rglob("*.ziphash")):
             sums.update(place.read_bytes() + b"\n")
     return Made(settings.get("GOVERSION", ""), {}, {"modules": sums.hexdigest()}, summary)
+
+
+def _modules(files: Mapping[str, bytes]) -> list[str]:
+    """Return all ``module@version`` that have a digest."""
+    listed = (line.split() for path in files if path.endswith("sum") for line in files[path].decode("utf-8", "replace").splitlines())
+    return ["@".join((words[0], words[1].removesuffix("/go.mod"))) for words in listed if len(words) == 3]
 
 
 async def _settings_of_go(go: str, installer: Installer) -> dict[str, str]:

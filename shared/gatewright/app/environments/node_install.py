@@ -35,12 +35,11 @@ from gatewright.app.environments.node_recipe import (
 )
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
 from gatewright.app.environments.pull import pull_phase
-from gatewright.app.environments.registries import NodeRegistries, host_of, node_registries
+from gatewright.app.environments.registries import NodeAddresses, NodeRegistries, host_of, node_registries
 from gatewright.app.environments.tool import run_tool, write_files
 from gatewright.ecosystems.node.commands import runner_folder
 from gatewright.ecosystems.node.members import PACKAGES
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.egress.allowed import IndexedAddresses
 from gatewright.sandbox.environments import CACHES
 
 _FILES = "files"
@@ -110,8 +109,8 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
         on_host = partial(run_tool, folder=Path(name), environment=_variables(installer))
         version = (await on_host((program, "--version"))).decode("utf-8", "replace").split()
         user = await node_registries(program, Path(name), installer)
-    allowed = IndexedAddresses(user.registries.sources)
-    async with pull_phase(prefix, installer, user.registries, allowed) as phase:
+    addresses = partial(NodeAddresses, user=user, lock=recipe.files.get(recipe.lock, b""))
+    async with pull_phase(prefix, installer, user.registries, addresses) as phase:
         node = shutil.which("node", path=installer.search)
         own = {**_OWN_PROGRAM, "npm_config_cache": str(phase.scratch / "cache"), "YARN_CACHE_FOLDER": str(phase.scratch / "cache")}
         programs = (program, *((node,) if node is not None else ()))

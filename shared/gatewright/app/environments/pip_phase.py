@@ -6,15 +6,15 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gatewright.app.environments.bundled_pip import fresh_environment
 from gatewright.app.environments.interpreters import Python
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.pull import PullPhase, pull_phase
-from gatewright.app.environments.registries import python_registries
+from gatewright.app.environments.registries import UserIndexes, python_registries
 from gatewright.app.environments.requirements import is_named
-from gatewright.egress.allowed import IndexedAddresses
 
 _INSTALL = ("install", "--no-input", "--disable-pip-version-check")
 
@@ -43,8 +43,8 @@ async def pip_phase(
     """
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         words, version = await fresh_environment(prefix, python.program, Path(name), installer.variables)
-    registries = python_registries(installer)
-    names = [found for line in locked if (found := is_named(line))] or None
-    allowed = IndexedAddresses(registries.sources, names)
-    async with pull_phase(prefix, installer, registries, allowed) as phase:
+    # A build of a package asks for what it is built with, which no lock names.
+    names = None if installer.source_builds else [found for line in locked if (found := is_named(line))] or None
+    addresses = partial(UserIndexes, names=names)
+    async with pull_phase(prefix, installer, python_registries(installer), addresses) as phase:
         yield PipPhase(phase, words, version, python)

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from gatewright.egress.allowed import AllowedAddresses
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressLog, EgressRecord
-from gatewright.errors import GatewrightError
+from gatewright.errors import ConfigurationError, GatewrightError
 from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits, SandboxSession, sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.sandbox.environments import EgressSummary
@@ -59,6 +59,7 @@ _STOPPED: Final[Mapping[str, str]] = {
     "disk": "the disk is nearly full; free some space",
 }
 T = TypeVar("T")
+Addresses = Callable[[tuple[EgressSource, ...]], AllowedAddresses]
 _MOST_REFUSALS: Final = 3
 
 
@@ -81,7 +82,7 @@ class PullPhase:
     """Runs the installers of one environment. ``scratch`` is writable in the box, at its own path, as the environment is."""
 
     def __init__(
-        self, prefix: Path, scratch: Path, installer: Installer, registries: Registries, allowed: AllowedAddresses
+        self, prefix: Path, scratch: Path, installer: Installer, registries: Registries, addresses: Addresses
     ) -> None:
         self.scratch = scratch
         self._prefix, self._registries, self._boxed = prefix, registries, installer.sandbox != "none"
@@ -89,6 +90,7 @@ class PullPhase:
         self._seen: list[EgressRecord] = []
         policy = _policy_for(installer.egress, registries.sources)
         secrets = {**installer.secrets, **registries.secrets}
+        allowed = addresses(policy.sources)
         self._gateway = EgressGateway(policy, allowed, self._note, clock=SystemClock(), secrets=secrets)
 
     def summary(self) -> EgressSummary:
@@ -210,11 +212,18 @@ class PullPhase:
 
 @asynccontextmanager
 async def pull_phase(
-    prefix: Path, installer: Installer, registries: Registries, allowed: AllowedAddresses
+    prefix: Path, installer: Installer, registries: Registries, addresses: Addresses
 ) -> AsyncIterator[PullPhase]:
-    """Open the pull phase of the environment ``prefix``. Raises NotPreparedError for a registry that the operator forbids."""
+    """Open the pull phase of the environment ``prefix``. ``addresses`` returns what may be read of the sources.
+
+    Raises NotPreparedError for a registry that the operator forbids.
+    """
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        yield PullPhase(prefix, Path(name), installer, registries, allowed)
+        try:
+            phase = PullPhase(prefix, Path(name), installer, registries, addresses)
+        except ConfigurationError as error:
+            raise NotPreparedError(error.message, code=error.reason) from error
+        yield phase
 
 
 def program_folders(program: str) -> tuple[Path, ...]:
@@ -247,8 +256,9 @@ def _within(ceiling: EgressPolicy, source: EgressSource) -> EgressSource:
     host = source.hosts[0]
     for each in ceiling.sources:
         if any(host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in each.hosts):
+            hosts = tuple(dict.fromkeys((host, *each.hosts)))
             own = {"private": each.private, "http": each.http, "credential": each.credential or source.credential}
-            return source.model_copy(update={"hosts": (host,), "ports": each.ports, **own})
+            return source.model_copy(update={"hosts": hosts, "ports": each.ports, **own})
     words = f"your configuration names the registry {host}, which the operator's egress.json does not allow"
     raise NotPreparedError(f"{words}; use an allowed registry, or have the operator add it", code="egress_registry_outside")
 

@@ -20,7 +20,7 @@ from gatewright.app.environments.pull import Registries, pull_phase
 from gatewright.app.environments.python_recipe import Recipe, python_recipe
 from gatewright.app.environments.requirements import is_named
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.egress.allowed import ExactAddresses
+from gatewright.egress.allowed import IndexedAddresses
 from gatewright.sandbox.environments import read_record
 
 
@@ -105,7 +105,7 @@ async def _export_lock(tree: TreeFiles, uv: str, python: Python, installer: Inst
             (project / path).write_bytes(await tree.read(path) or b"")
         words = ("export", "--frozen", "--offline", "--no-emit-workspace", "--all-groups", "--all-extras", "--no-header")
         outputs = ("--project", str(project), "--output-file", str(place / "exported.txt"))
-        async with pull_phase(place, installer, Registries(), ExactAddresses(())) as phase:
+        async with pull_phase(place, installer, Registries(), IndexedAddresses) as phase:
             own = {"UV_NO_CACHE": "1", "UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_PYTHON": python.program}
             await phase.run((uv, *words, *outputs), programs=(uv,), toolchain=Path(python.program).parent.parent, variables=own)
         text = (place / "exported.txt").read_text("utf-8").replace("\\\n", " ")

@@ -12,7 +12,7 @@ import json
 import netrc
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,18 +20,21 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.node_recipe import PUBLIC_HOSTS
 from gatewright.app.environments.plan import Ecosystem, Installer
 from gatewright.app.environments.pull import HOME, Registries
 from gatewright.app.environments.tool import run_tool
-from gatewright.egress.policy import EgressSource
+from gatewright.egress.addresses import canonical_address
+from gatewright.egress.allowed import ExactAddresses, IndexedAddresses
+from gatewright.egress.policy import PUBLIC, EgressSource
 from gatewright.errors import ConfigurationError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json, read_toml
+from gatewright.patterns import BytesPattern
 from gatewright.sandbox import sandbox_account
 from gatewright.sandbox.prefix import home_folders, inspect_installation
 
 _PYPI: Final = "https://pypi.org/simple"
-#: Written as labels: names of foreign registries, which only the gateway contacts.
-_NPM: Final = ".".join(("registry", "npmjs", "org"))  # noqa: FLY002
+#: Written as labels: the name of a foreign registry, which only the gateway contacts.
 _CRATES_IO: Final = ".".join(("index", "crates", "io"))  # noqa: FLY002
 #: Settings of pip and npm besides registries that stay valid in the box.
 _OF_PIP: Final = ("no-index", "pre", "prefer-binary", "timeout", "default-timeout", "retries", "trusted-host")
@@ -40,9 +43,10 @@ _OF_NPM: Final = (
     *("prefer-dedupe", "before", "tag", "replace-registry-host", "maxsockets", "fetch-retries", "fetch-timeout"),
     *("node-linker", "shamefully-hoist", "auto-install-peers", "strict-peer-dependencies"),
 )
-#: Hosts of the public registries' files.
-_BESIDE: Final = {"pypi.org": ("files.pythonhosted.org",), _CRATES_IO: ("static.crates.io", "crates.io")}
 _MOST_BYTES: Final = 1 << 20
+#: An archive in a lock of npm or yarn, and a package (``name@version``, once ``/name/version``) in one of pnpm.
+_RESOLVED: Final = BytesPattern(rb'resolved"?:?[ \t]+"(https?://[^"#\s]+)')
+_PNPM_PACKAGE: Final = BytesPattern(rb"""(?m)^  ['"]?/?((?:@[^/@\s'"]+/)?[^/@\s'"(]+[@/][0-9][^:'"(\s]*)""")
 
 
 class UserSources:
@@ -103,9 +107,10 @@ class UserSources:
         variable = f"REGISTRY_{len(self._sources)}" if credential else ""
         if credential:
             self._secrets[variable] = credential
+        beside = next((each.hosts for each in PUBLIC if where in each.hosts), ())
         self._sources[key] = EgressSource(
             name=name,
-            hosts=(where, *_BESIDE.get(where, ())),
+            hosts=tuple(dict.fromkeys((where, *beside))),
             private=True,
             http=parts.scheme == "http",
             credential=variable,
@@ -187,12 +192,76 @@ class NodeRegistries:
         return frozenset(host for address in self.addresses.values() if (host := host_of(address)))
 
 
+class UserIndexes:
+    """``IndexedAddresses`` for registries of which several may have one host, as repositories of one server."""
+
+    def __init__(self, sources: tuple[EgressSource, ...], names: Collection[str] | None = None) -> None:
+        groups: list[list[EgressSource]] = [[]]
+        for source in sources:
+            free = (group for group in groups if source.hosts[0] not in {each.hosts[0] for each in group})
+            group = next(free, None)
+            if group is None:
+                groups.append(group := [])
+            group.append(source)
+        self._each = [IndexedAddresses(tuple(group), names) for group in groups]
+
+    def refusal(self, url: str) -> str:
+        """See ``AllowedAddresses``."""
+        refusals = [each.refusal(url) for each in self._each]
+        return "" if "" in refusals else refusals[0]
+
+    def reads(self, url: str) -> bool:
+        """See ``AllowedAddresses``."""
+        return any(each.reads(url) for each in self._each)
+
+    def learn(self, url: str, media_type: str, content: bytes) -> None:
+        """See ``AllowedAddresses``."""
+        for each in self._each:
+            if each.reads(url):
+                each.learn(url, media_type, content)
+
+
+class NodeAddresses(UserIndexes):
+    """The archives that a lock or a package's page names, at the registries that stand for the public one."""
+
+    def __init__(self, sources: tuple[EgressSource, ...], user: NodeRegistries, lock: bytes) -> None:
+        super().__init__(sources)
+        self._registries = tuple(each.rstrip("/").encode() for each in user.addresses.values())
+        named = {each.decode("utf-8", "replace") for text in self._renamed(lock) for each in _RESOLVED.groups(text)}
+        for package in _PNPM_PACKAGE.groups(lock):
+            name, _, version = package.decode("utf-8", "replace").rpartition("@" if b"@" in package[1:] else "/")
+            archive = f"{name}/-/{name.rpartition('/')[2]}-{version}.tgz"
+            named |= {f"{registry.decode()}/{archive}" for registry in self._registries}
+        self._locked = ExactAddresses([each for each in named if _is_address(each)])
+
+    def refusal(self, url: str) -> str:
+        """See ``AllowedAddresses``."""
+        return self._locked.refusal(url) and super().refusal(url)
+
+    def learn(self, url: str, media_type: str, content: bytes) -> None:
+        """See ``AllowedAddresses``."""
+        for each in self._renamed(content):
+            super().learn(url, media_type, each)
+
+    def _renamed(self, content: bytes) -> list[bytes]:
+        """Return the content, and as installers read it: with their own registries in place of the public one."""
+        found = [content]
+        for registry in self._registries:
+            parts = urlsplit(registry)
+            for base in dict.fromkeys((registry, parts.scheme + b"://" + parts.netloc)):
+                moved = content
+                for host in PUBLIC_HOSTS:
+                    moved = moved.replace(f"https://{host}/".encode(), base + b"/")
+                found.append(moved)
+        return list(dict.fromkeys(found))
+
+
 async def node_registries(program: str, scratch: Path, installer: Installer) -> NodeRegistries:
     """Return the registries of the user's npm, pnpm or yarn."""
     settings = await _npm_settings(program, scratch, installer)
     found = UserSources("node", installer)
     credentials = dict(_npm_credentials(settings, installer))
-    addresses = {"registry": f"https://{_NPM}/"}
+    addresses = {"registry": f"https://{PUBLIC_HOSTS[0]}/"}
     addresses |= {
         name: value
         for name, value in settings.items()
@@ -283,6 +352,13 @@ def go_registries(settings: Mapping[str, Any], installer: Installer) -> Registri
         found.add(address.strip() or f"https://{name.partition('+')[0]}")
     kept = {each: str(settings[each]) for each in ("GONOSUMDB", "GOPRIVATE", "GOINSECURE") if settings.get(each)}
     return found.registries({"GOPROXY": ",".join(proxies) or "off", "GOSUMDB": sums, **kept})
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(canonical_address(text))
+    except ValueError:
+        return False
 
 
 def host_of(url: str) -> str:

@@ -78,11 +78,17 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
 async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: Sequence[str], installer: Installer) -> Made:
     cargo = await _real_cargo(cargo, installer)
     registries, settings = rust_registries(installer)
-    async with pull_phase(prefix, installer, registries, IndexedAddresses(registries.sources)) as phase:
+    names = _locked_crates(files[_LOCK]) if _LOCK in files else None
+    async with pull_phase(prefix, installer, registries, partial(IndexedAddresses, names=names)) as phase:
         project = phase.scratch / "project"
         await asyncio.to_thread(write_files, project, {**dict.fromkeys(stubs, b""), **files})  # 2
         await asyncio.to_thread(write_files, phase.scratch / _HOME, {"config.toml": settings.encode()})
-        own = {"CARGO_HOME": str(phase.scratch / _HOME), "CARGO_TERM_COLOR": "never", "CARGO_NET_GIT_FETCH_WITH_CLI": "false"}
+        own = {
+            "CARGO_HOME": str(phase.scratch / _HOME),
+            "CARGO_TERM_COLOR": "never",
+            "CARGO_NET_GIT_FETCH_WITH_CLI": "false",
+            "CARGO_HTTP_MULTIPLEXING": "false",  # the gateway speaks HTTP/1.1
+        }
         run = partial(phase.run, programs=(cargo,), toolchain=Path(cargo).parent.parent, folder=project, variables=own)
         version = (await run((cargo, "--version"))).decode("utf-8", "replace").split()
         named = _LOCK if _LOCK in files else _MANIFEST
