@@ -335,7 +335,7 @@ async def test_an_environment_of_a_killed_maker_is_made_again(tmp_path: Path, re
         "asyncio.run(prepare(folder, Tree(json.loads((folder / 'tree.json').read_text())), installer))\n"
     )
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(tmp_path))
-    while not (found := list((tmp_path / "home/environments").glob(f"*/{PREPARED}"))):  # noqa: ASYNC110 - files are not reported
+    while not (found := list((tmp_path / "home/environments").glob(f"*/{PREPARED}"))):
         assert killed.returncode is None
         await asyncio.sleep(0)
     killed.kill()

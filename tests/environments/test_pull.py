@@ -30,7 +30,7 @@ from tests.environments.registries import Reply, served
 from tests.environments.wheels import index_of, make_wheel, pip_from
 
 NEEDED = Tree({"requirements.txt": "needed"})
-SECRET = "user:very-secret-word"  # noqa: S105 - looked for in the box
+SECRET = "user:very-secret-word"
 WHEEL = "/files/needed-1.0-py3-none-any.whl"
 #: The whole of a hostile build: each attack leaves its outcome in the wheel.
 BACKEND = """
@@ -223,9 +223,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_faulty_registry_leaves_nothing_behind(tmp_path: Path, wheels: Path, fault: str) -> None:
-    with served({**index_of(wheels), WHEEL: FAULTS[fault]}) as address:
-        with pytest.raises(NotPreparedError) as refused:
-            await prepare(tmp_path, Installer({**pip_from(address, tmp_path), "PIP_RETRIES": "0"}))
+    with served({**index_of(wheels), WHEEL: FAULTS[fault]}) as address, pytest.raises(NotPreparedError) as refused:
+        await prepare(tmp_path, Installer({**pip_from(address, tmp_path), "PIP_RETRIES": "0"}))
     assert refused.value.reason == "environment_not_prepared"
     assert "requirements.txt: python pip ended with 1" in refused.value.message
     assert left_over(tmp_path) == [".lock"]
@@ -250,9 +249,7 @@ async def test_a_redirect_to_another_host_is_refused(tmp_path: Path, wheels: Pat
     assert left_over(tmp_path) == [".lock"]
 
 
-async def test_a_gateway_that_ends_stops_the_phase(
-    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gateway_that_ends_stops_the_phase(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     serve = EgressGateway.serve
     loop, requested = asyncio.get_running_loop(), asyncio.Event()
 
@@ -268,7 +265,7 @@ async def test_a_gateway_that_ends_stops_the_phase(
         await serving
 
     monkeypatch.setattr(EgressGateway, "serve", until_asked)
-    with served(index_of(wheels), Asked()) as address, pytest.raises(NotPreparedError, match="egress gateway.* has failed"):
+    with served(index_of(wheels), Asked()) as address, pytest.raises(NotPreparedError, match=r"egress gateway.* has failed"):
         await prepare(tmp_path, Installer(pip_from(address, tmp_path)))
     assert left_over(tmp_path) == [".lock"]
 

@@ -95,7 +95,9 @@ async def _make(prefix: Path, *, go: str, files: Mapping[str, bytes], tops: Sequ
 
 def _modules(files: Mapping[str, bytes]) -> list[str]:
     """Return all ``module@version`` that have a digest."""
-    listed = (line.split() for path in files if path.endswith("sum") for line in files[path].decode("utf-8", "replace").splitlines())
+    listed = (
+        line.split() for path in files if path.endswith("sum") for line in files[path].decode("utf-8", "replace").splitlines()
+    )
     return ["@".join((words[0], words[1].removesuffix("/go.mod"))) for words in listed if len(words) == 3]
 
 

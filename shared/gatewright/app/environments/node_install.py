@@ -112,7 +112,11 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
     addresses = partial(NodeAddresses, user=user, lock=recipe.files.get(recipe.lock, b""))
     async with pull_phase(prefix, installer, user.registries, addresses) as phase:
         node = shutil.which("node", path=installer.search)
-        own = {**_OWN_PROGRAM, "npm_config_cache": str(phase.scratch / "cache"), "YARN_CACHE_FOLDER": str(phase.scratch / "cache")}
+        own = {
+            **_OWN_PROGRAM,
+            "npm_config_cache": str(phase.scratch / "cache"),
+            "YARN_CACHE_FOLDER": str(phase.scratch / "cache"),
+        }
         programs = (program, *((node,) if node is not None else ()))
         run = partial(phase.run, programs=programs, variables=own, reason_first=True)
         try:

@@ -34,9 +34,7 @@ class PipPhase:
 
 
 @asynccontextmanager
-async def pip_phase(
-    prefix: Path, python: Python, installer: Installer, locked: Sequence[str] = ()
-) -> AsyncIterator[PipPhase]:
+async def pip_phase(prefix: Path, python: Python, installer: Installer, locked: Sequence[str] = ()) -> AsyncIterator[PipPhase]:
     """Create a virtual environment, and open its pull phase. Raises NotPreparedError.
 
     ``locked`` are all packages with their digests: then no other name may be asked for; without them any.

@@ -104,8 +104,7 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
     async with _alone(prefix, note) as mark:
         if _is_made(prefix, mark):
             os.utime(mark)
-            if not plan.silent:
-                note(f"the environment from {plan.name} exists: 0 requests to registries")
+            note(f"the environment from {plan.name} exists: 0 requests to registries")
             return prefix
         for words in () if plan.silent else (f"preparing the environment from {plan.name} ...", *plan.notes):
             note(words)

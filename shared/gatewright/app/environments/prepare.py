@@ -2,8 +2,8 @@
 
 1. the commands decide which ecosystems are needed; an unknown program needs all that the files declare 2. the baseline's
 files decide what is installed, and their digest, with the tool, names the folder 3. installers run in a box whose only
-connection is the egress gateway; by default no code of a package runs in it 4. a toolchain that the system lacks is mounted as well. The project
-itself is never installed.
+connection is the egress gateway; by default no code of a package runs in it 4. a toolchain that the system lacks is mounted
+as well. The project itself is never installed.
 """
 
 from __future__ import annotations

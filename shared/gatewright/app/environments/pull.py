@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Final, TypeVar
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import Installer, log_of
-from gatewright.app.environments.tool import SECONDS, ended_badly
+from gatewright.app.environments.tool import SECONDS, ended_badly, run_on_host
 from gatewright.clock import SystemClock
 from gatewright.egress.allowed import AllowedAddresses
 from gatewright.egress.gateway import EgressGateway
@@ -81,17 +80,17 @@ class Registries:
 class PullPhase:
     """Runs the installers of one environment. ``scratch`` is writable in the box, at its own path, as the environment is."""
 
-    def __init__(
-        self, prefix: Path, scratch: Path, installer: Installer, registries: Registries, addresses: Addresses
-    ) -> None:
+    def __init__(self, prefix: Path, scratch: Path, installer: Installer, registries: Registries, addresses: Addresses) -> None:
         self.scratch = scratch
         self._prefix, self._registries, self._boxed = prefix, registries, installer.sandbox != "none"
         self._log = EgressLog(log_of(prefix))
         self._seen: list[EgressRecord] = []
         policy = _policy_for(installer.egress, registries.sources)
         secrets = {**installer.secrets, **registries.secrets}
-        allowed = addresses(policy.sources)
-        self._gateway = EgressGateway(policy, allowed, self._note, clock=SystemClock(), secrets=secrets)
+        self._gateway: EgressGateway | None = None  # without a registry there is nothing to connect to
+        if policy.sources:
+            allowed = addresses(policy.sources)
+            self._gateway = EgressGateway(policy, allowed, self._keep_record, clock=SystemClock(), secrets=secrets)
 
     def summary(self) -> EgressSummary:
         """Return what the record of the environment names of its egress log."""
@@ -133,7 +132,7 @@ class PullPhase:
             raise ended_badly(argv, code, lines, self._refusals(first), reason_first=reason_first)
         return output
 
-    def _note(self, record: EgressRecord) -> None:
+    def _keep_record(self, record: EgressRecord) -> None:
         self._log.append(record)
         self._seen.append(record)
 
@@ -155,11 +154,12 @@ class PullPhase:
         }
 
     def _files(self) -> dict[str, bytes]:
-        return {_CERTIFICATE: self._gateway.certificate, **self._registries.files}
+        return {_CERTIFICATE: self._gateway.certificate if self._gateway else b"", **self._registries.files}
 
     async def _run_boxed(
         self, argv: Sequence[str], folder: Path, variables: Mapping[str, str], shown: Sequence[Path]
     ) -> tuple[int, bytes, bytes]:
+        top = self._prefix
         furnishing = Furnishing(
             shown=(*shown, *self._registries.shown),
             variables=self._variables_for(variables, HOME_INSIDE, DOOR_PORT),
@@ -168,7 +168,7 @@ class PullPhase:
         )
         opened = BubblewrapSandbox().session(
             (*_READABLE, *argv),
-            workspace=_NewEnvironment(self._prefix, folder),
+            workspace=_NewEnvironment(top, folder, str(folder), ("--bind", str(top), str(top)), (top,)),
             prefix=None,
             limits=_LIMITS,
             furnishing=furnishing,
@@ -192,11 +192,14 @@ class PullPhase:
             (home / name).write_bytes(content)
         with socket.create_server(("127.0.0.1", 0)) as door:
             given = self._variables_for(variables, str(home), door.getsockname()[1])
-            return await self._while_served(door, _run_on_host((*_READABLE, *argv), folder, given))
+            return await self._while_served(door, run_on_host(argv, folder, given))
 
-    async def _while_served(self, door: socket.socket, work: Coroutine[object, object, T]) -> T:
-        """Return the result of ``work``, while the gateway serves ``door``. Raises NotPreparedError if the gateway ends."""
-        serving = asyncio.ensure_future(self._gateway.serve(door))
+    async def _while_served(self, listening: socket.socket, work: Coroutine[object, object, T]) -> T:
+        """Return the result of ``work`` while the gateway serves. Raises NotPreparedError if the gateway ends first."""
+        if self._gateway is None:
+            listening.close()
+            return await work
+        serving = asyncio.ensure_future(self._gateway.serve(listening))
         working = asyncio.ensure_future(work)
         try:
             await asyncio.wait({serving, working}, return_when=asyncio.FIRST_COMPLETED)
@@ -268,23 +271,10 @@ class _NewEnvironment:
     """The ``WorkingFolder`` of an installer: the new environment at its own path, and the folder that it starts in."""
 
     path: Path
-    folder: Path
-
-    @property
-    def mounts(self) -> tuple[str, ...]:
-        return ("--bind", str(self.path), str(self.path))
-
-    @property
-    def sources(self) -> tuple[Path, ...]:
-        return (self.path,)
-
-    @property
-    def scratch(self) -> Path:
-        return self.folder
-
-    @property
-    def path_inside(self) -> str:
-        return str(self.folder)
+    scratch: Path
+    path_inside: str
+    mounts: tuple[str, ...]
+    sources: tuple[Path, ...]
 
     def has_room(self, place: str) -> bool:
         return not place
@@ -318,19 +308,3 @@ async def _read_all(session: SandboxSession) -> bytes:
     while data := await session.read():
         kept += data[: _MOST_OUTPUT - len(kept)]
     return bytes(kept)
-
-
-async def _run_on_host(argv: Sequence[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, bytes, bytes]:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *argv, cwd=folder, env=dict(variables), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
-    )
-    try:
-        output, errors = await asyncio.wait_for(process.communicate(), SECONDS)
-    except TimeoutError:
-        raise NotPreparedError(f"{Path(argv[-1]).name} was ended: {_STOPPED['time']}") from None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    return process.returncode or 0, output, errors

@@ -96,7 +96,7 @@ def _advice(message: str) -> str:
 
 
 async def _export_lock(tree: TreeFiles, uv: str, python: Python, installer: Installer) -> tuple[str, ...]:
-    """Return the content of ``uv.lock`` as requirements with digests; uv sees only the two files, in a box without a network."""
+    """Return the content of ``uv.lock`` as requirements with digests; uv sees only the two files, without a network."""
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         place = Path(name) / "box"
         project = place / "project"

@@ -329,13 +329,13 @@ def rust_registries(installer: Installer) -> tuple[Registries, str]:
     lines: list[str] = []
     for name, table in _tables(_table(settings, "source")):
         lines.append(f"[source.{json.dumps(name)}]")
-        for key, value in table.items():
+        for key, text in ((key, str(value)) for key, value in table.items()):
+            bare = text.removeprefix("sparse+")
             if key == "registry":
-                bare = str(value).removeprefix("sparse+")
-                value = str(value).replace(bare, found.add(bare, keys.get(bare, "")))
-            elif key in {"directory", "local-registry"}:
-                value = found.add_folder(str(home.parent / str(value)))
-            lines.append(f"{json.dumps(key)} = {json.dumps(str(value))}")
+                shown = text.replace(bare, found.add(bare, keys.get(bare, "")))
+            else:
+                shown = found.add_folder(str(home.parent / text)) if key in {"directory", "local-registry"} else text
+            lines.append(f"{json.dumps(key)} = {json.dumps(shown)}")
     if "replace-with" not in _table(_table(settings, "source"), "crates-io"):
         found.add(f"https://{_CRATES_IO}/")
     return found.registries({}), "".join(f"{line}\n" for line in lines)

@@ -117,7 +117,7 @@ async def _real_cargo(cargo: str, installer: Installer) -> str:
             return cargo
         output = await run_tool((rustc, "--print", "sysroot"), folder=Path(name), environment=installer.variables)
     real = Path(os.fsdecode(output.strip()), "bin", "cargo")
-    return str(real) if real.is_file() else cargo
+    return str(real) if await asyncio.to_thread(real.is_file) else cargo
 
 
 def _configure(prefix: Path) -> None:

@@ -18,39 +18,44 @@ _QUOTED = 300
 SECONDS = 1800.0
 
 
-async def run_tool(
-    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float = SECONDS
-) -> bytes:
-    """Return the output of ``argv``; NotPreparedError with its last lines if it fails or takes longer than ``seconds``.
-
-    On cancellation it is ended with all that it started.
-    """
-    log = folder / "output"
-    with log.open("wb") as output:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=folder,
-                env=dict(environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                umask=0o022,  # what is installed is read by the account that commands run as
-            )
-        except OSError as error:
-            raise NotPreparedError(f"{argv[0]} cannot be started: {error.strerror}") from error
-        try:
-            code = await asyncio.wait_for(process.wait(), seconds)
-        except TimeoutError:
-            raise NotPreparedError(f"{_command_name(argv)} took more than {seconds:.0f} s") from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+async def run_tool(argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float = SECONDS) -> bytes:
+    """Return the output of ``argv``; NotPreparedError with its last lines if it fails or takes longer than ``seconds``."""
+    code, output, errors = await run_on_host(argv, folder, environment, seconds)
     if code:
-        raise ended_badly(argv, code, log.read_bytes())
-    return log.read_bytes()
+        raise ended_badly(argv, code, output + errors)
+    return output
+
+
+async def run_on_host(
+    argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float = SECONDS
+) -> tuple[int, bytes, bytes]:
+    """Return exit code, output and errors of ``argv``. On cancellation it is ended with all that it started.
+
+    Raises NotPreparedError if it cannot be started, or takes longer than ``seconds``.
+    """
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=folder,
+            env=dict(environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
+            umask=0o022,  # what is installed is read by the account that commands run as
+        )
+    except OSError as error:
+        raise NotPreparedError(f"{argv[0]} cannot be started: {error.strerror}") from error
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), seconds)
+    except TimeoutError:
+        raise NotPreparedError(f"{_command_name(argv)} took more than {seconds:.0f} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return process.returncode or 0, output, errors
 
 
 def ended_badly(
