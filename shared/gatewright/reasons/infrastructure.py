@@ -140,7 +140,6 @@ _STORES = {
 }
 _SANDBOX = {
     "environment_not_prepared": "correct the error of the tool, or pass an environment of your own with --env DIR",
-    "egress_registry_outside": "use a registry that the operator allows, or have it added to egress.json",
     "environment_leads_elsewhere": "take the link out of the environment, or name the folder that it leads to as well",
     "sandbox_unavailable": "`gatewright doctor` names the cause",
     "workspace_unavailable": "`gatewright doctor` names the cause",
@@ -206,6 +205,7 @@ _RESEARCH = {"research_source_unavailable": "run it again later: the search serv
 _EGRESS = {
     "egress_credential_missing": "set the variable that the source of policies/egress.json names",
     "egress_interrupted": "install again: the package manager or the pull ended before the answer did",
+    "egress_registry_outside": "use a registry that the operator allows, or have it added to egress.json",
     "egress_source_unavailable": "install again later: the registry gave no usable answer",
 }
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
