@@ -68,8 +68,8 @@ class UserSources:
             if parts.scheme in {"http", "https"}:
                 return self._add_remote(parts, credential)
         except ValueError as error:
-            raise NotPreparedError(f"your configuration names {address[:100]!r}, which is no registry: {error}") from error
-        raise NotPreparedError(f"your configuration names {address[:100]!r}, which is no address of a registry")
+            raise NotPreparedError(f"your configuration names {_shown(address)}, which is no registry: {error}") from error
+        raise NotPreparedError(f"your configuration names {_shown(address)}, which is no address of a registry")
 
     def add_folder(self, place: str) -> str:
         """Show a local folder of packages; of an index the folder above, where its files are. A missing one is skipped.
@@ -79,7 +79,7 @@ class UserSources:
         path = self._home / place[2:] if place.startswith("~/") else Path(place)
         folder = path if path.is_dir() else path.parent
         wider = (folder.parent,) if folder.name == "simple" else ()
-        for each in (*wider, folder) if path.is_absolute() and folder.is_dir() else ():
+        for each in (*wider, folder) if path.is_absolute() and path.exists() else ():
             try:
                 inspect_installation(each, homes=home_folders(), account=sandbox_account())
             except ConfigurationError as error:
@@ -115,7 +115,7 @@ class UserSources:
             http=parts.scheme == "http",
             credential=variable,
             ecosystem=self._ecosystem,
-            index=parts.path,
+            index=parts.path or "/",
         )
         return bare
 
@@ -367,6 +367,11 @@ def host_of(url: str) -> str:
         return urlsplit(url).netloc
     except ValueError:
         return ""
+
+
+def _shown(address: str) -> str:
+    """Return an address for people, without a user and a password."""
+    return repr(address.rpartition("@")[2][:100])
 
 
 def _userinfo(user: str | None, password: str | None) -> str:
