@@ -118,7 +118,9 @@ class PullPhase:
         shown = tuple(dict.fromkeys(needed))
         found = ":".join(dict.fromkeys(str(Path(each).parent) for each in programs))
         given = {"PATH": f"{found}:{PATH}" if found else PATH, **self._registries.variables, **(variables or {})}
-        own = {"TMPDIR": str(self.scratch / "tmp"), "LANG": "C.UTF-8", "CI": "true"}
+        # Stores and caches of tools are on the disk: the home is memory.
+        folders = {"TMPDIR": "tmp", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "data"}
+        own = {name: str(self.scratch / inside) for name, inside in folders.items()} | {"LANG": "C.UTF-8", "CI": "true"}
         (self.scratch / "tmp").mkdir(exist_ok=True)
         run = self._run_boxed if self._boxed else self._run_unconfined
         try:
