@@ -13,12 +13,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
 from gatewright.app.environments.node_recipe import PUBLIC_HOSTS
 
 
+class Reply(NamedTuple):
+    """An answer that is not just a page; ``length`` is announced in place of the body's own."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+    length: int | None = None
+
+
 @contextmanager
-def served(pages: Mapping[str, bytes], asked: list[str] | None = None) -> Iterator[str]:
+def served(
+    pages: Mapping[str, bytes | Reply], asked: list[str] | None = None, credentials: list[str | None] | None = None
+) -> Iterator[str]:
     """The address of a server that has ``pages`` by path, and appends what it is asked to ``asked``."""
 
     class Pages(BaseHTTPRequestHandler):
@@ -26,11 +38,18 @@ def served(pages: Mapping[str, bytes], asked: list[str] | None = None) -> Iterat
             path = self.path.partition("?")[0].replace("%2f", "/").replace("%2F", "/")
             if asked is not None:
                 asked.append(path)
-            content = pages.get(path)
-            self.send_response(404 if content is None else 200)
-            self.send_header("Content-Length", str(len(content or b"")))
+            if credentials is not None:
+                credentials.append(self.headers["Authorization"])
+            page = pages.get(path, Reply(404))
+            reply = page if isinstance(page, Reply) else Reply(200, page)
+            self.send_response(reply.status)
+            headers = {"Content-Type": "text/html"} if path.endswith("/") else {}
+            for name, value in {**headers, **reply.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(reply.body) if reply.length is None else reply.length))
             self.end_headers()
-            self.wfile.write(content or b"")
+            self.wfile.write(reply.body)
+            self.close_connection = reply.length is not None
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Nothing to standard error."""

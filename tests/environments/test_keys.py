@@ -155,7 +155,8 @@ async def test_a_host_without_uv_takes_the_pinned_one_from_its_registry(tmp_path
     # Once: the next project finds it.
     told.clear()
     again = await prepare_environments(tmp_path / "home", UV_LOCK, ("python t.py",), installer, told.append)
-    assert (again, told) == ((prefix,), [])
+    exists = [f"the environment from {name} exists: 0 requests to registries" for name in ("uv==9.9", "uv.lock")]
+    assert (again, told) == ((prefix,), exists)
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -182,7 +183,7 @@ async def test_a_lock_that_puts_packages_outside_is_refused(tmp_path: Path, regi
     tree = Tree({"package.json": json.dumps(manifest), "package-lock.json": registry.lock(manifest, **{name: entry})})
     with pytest.raises(NotPreparedError, match=r"package-lock.json: .*led"):
         await prepare(tmp_path, tree, fake_npm(tmp_path, INSTALLS))
-    assert not (tmp_path / "started").exists()
+    assert not (tmp_path / "home").exists()
 
 
 async def test_the_older_form_of_a_lock_is_held_to_the_same(tmp_path: Path, registry: NpmRegistry) -> None:
@@ -232,11 +233,12 @@ async def test_a_manifest_that_asks_for_what_no_registry_has_is_refused(
         await prepare(tmp_path, tree_of(registry, files={"packages/one/package.json": member}), fake_npm(tmp_path, "touch ran"))
 
 
-def fake_npm(folder: Path, script: str) -> Installer:
-    """An npm that does what ``script`` says; ``$TOP`` is the folder that it is to fill."""
+def fake_npm(folder: Path, script: str, configured: str = "{}") -> Installer:
+    """An npm that does what ``script`` says; ``$TOP`` is the folder that it is to fill. Its configuration is ``configured``."""
     (folder / "bin").mkdir(exist_ok=True)
     program = folder / "bin/npm"
-    lines = ('[ "$1" = --version ] && echo 9 && exit 0', 'for TOP; do :; done; echo once >> "$HOME/started"', script)
+    answers = ('[ "$1" = --version ] && echo 9 && exit 0', f"[ \"$1\" = config ] && echo '{configured}' && exit 0")
+    lines = (*answers, "for TOP; do :; done", script)
     program.write_text("#!/bin/sh\n" + "".join(f"{line}\n" for line in lines))
     program.chmod(0o755)
     return Installer({"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder)})
@@ -320,9 +322,9 @@ async def test_a_package_that_plants_a_link_out_of_the_repository_is_refused(
 
 
 async def test_an_environment_of_a_killed_maker_is_made_again(tmp_path: Path, registry: NpmRegistry) -> None:
-    """The package brings the record that only a whole environment has, and the maker is killed right then."""
+    """The package brings the record that only a whole environment has, and the maker is killed after it."""
     record = json.dumps({"tool": "npm 9", "sources": {}, "ecosystem": "node", "mounts": {"node_modules": "files/node_modules"}})
-    fake_npm(tmp_path, f"{INSTALLS} && echo '{record}' > \"$TOP/../{PREPARED}\" && kill -9 $PPID && sleep 60")
+    fake_npm(tmp_path, f"{INSTALLS} && echo '{record}' > \"$TOP/../{PREPARED}\" && exec sleep 600")
     (tmp_path / "tree.json").write_text(json.dumps(dict(tree_of(registry).files)))
     program = (
         "import asyncio, json, pathlib, sys\n"
@@ -333,21 +335,24 @@ async def test_an_environment_of_a_killed_maker_is_made_again(tmp_path: Path, re
         "asyncio.run(prepare(folder, Tree(json.loads((folder / 'tree.json').read_text())), installer))\n"
     )
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(tmp_path))
-    assert await killed.wait() == -9
-    (left,) = (each for each in (tmp_path / "home/environments").iterdir() if each.is_dir())
-    assert (left / PREPARED).is_file()
+    while not (found := list((tmp_path / "home/environments").glob(f"*/{PREPARED}"))):
+        assert killed.returncode is None
+        await asyncio.sleep(0)
+    killed.kill()
+    await killed.wait()
+    left = found[0].parent
     prefix = await prepare(tmp_path, tree_of(registry), fake_npm(tmp_path, INSTALLS))
     assert prefix == left
-    assert (tmp_path / "started").read_text() == "once\n" * 2
     assert "package-lock.json" in json.loads((prefix / PREPARED).read_text())["sources"]
     await prepare(tmp_path, tree_of(registry), fake_npm(tmp_path, "exit 1"))
 
 
 async def test_two_runs_that_prepare_the_same_packages_at_once_install_them_once(tmp_path: Path, registry: NpmRegistry) -> None:
-    installer = fake_npm(tmp_path, INSTALLS)
-    one, other = await asyncio.gather(*(prepare(tmp_path, tree_of(registry), installer) for _ in range(2)))
+    installer, tree, told = fake_npm(tmp_path, INSTALLS), tree_of(registry), list[str]()
+    once = partial(prepare_environments, tmp_path / "home", tree, ("npm test",), installer, told.append)
+    one, other = await asyncio.gather(once(), once())
     assert one == other
-    assert (tmp_path / "started").read_text() == "once\n"
+    assert [each.split()[0] for each in told].count("preparing") == 1
 
 
 def test_a_full_disk_leaves_no_environment_and_is_reported(tmp_path: Path, registry: NpmRegistry) -> None:
@@ -410,7 +415,7 @@ async def test_a_lock_of_pnpm_or_yarn_that_leads_elsewhere_is_refused(tmp_path: 
         shutil.copy(tmp_path / "bin/npm", tmp_path / "bin" / name)
     with pytest.raises(NotPreparedError, match=lock):
         await prepare(tmp_path, tree, installer)
-    assert not (tmp_path / "started").exists()
+    assert not (tmp_path / "home").exists()
 
 
 async def test_settings_of_pnpm_that_the_repository_brings_are_not_used(tmp_path: Path) -> None:
@@ -432,17 +437,16 @@ async def test_pnpm_is_the_hosts_own_and_gets_no_empty_list_of_packages(tmp_path
             "pnpm-workspace.yaml": "onlyBuiltDependencies: [x]\n",
         }
     )
-    installer = fake_npm(tmp_path, f'echo "$npm_config_manage_package_manager_versions" >{tmp_path}/switches\n{INSTALLS}')
+    installer = fake_npm(tmp_path, 'echo "$npm_config_manage_package_manager_versions" >"$TOP/switches"\n' + INSTALLS)
     shutil.move(tmp_path / "bin/npm", tmp_path / "bin/pnpm")
     prefix = await prepare(tmp_path, tree, installer)
-    assert (tmp_path / "switches").read_text() == "false\n"
+    assert (prefix / "files/switches").read_text() == "false\n"
     assert not (prefix / "files/pnpm-workspace.yaml").exists()
 
 
 async def test_a_yarn_lock_uses_the_configured_registry(tmp_path: Path) -> None:
     tree = Tree({"package.json": "{}", "yarn.lock": YARN % f"https://{YARN_HOST}/needed.tgz#{'0' * 40}"})
-    asked = '[ "$1" = config ] && echo https://registry.example.org/npm/ && exit 0'
-    installer = fake_npm(tmp_path, f"{asked}\n{INSTALLS}")
+    installer = fake_npm(tmp_path, INSTALLS, "https://registry.example.org/npm/")
     shutil.move(tmp_path / "bin/npm", tmp_path / "bin/yarn")
     prefix = await prepare(tmp_path, tree, installer)
     assert 'resolved "https://registry.example.org/npm/needed.tgz#0' in (prefix / "files/yarn.lock").read_text()

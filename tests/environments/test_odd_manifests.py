@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import shlex
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,11 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import go_plans
 from gatewright.app.environments.image_unpacking import _unpack, unpack_image
 from gatewright.app.environments.interpreters import allows
-from gatewright.app.environments.node_install import _configured_hosts
-from gatewright.app.environments.node_recipe import lock_folders, node_recipe, unlocked_folders
+from gatewright.app.environments.node_recipe import PUBLIC_HOSTS, lock_folders, node_recipe, unlocked_folders
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.project_record import project_record, write_project_record
 from gatewright.app.environments.python_recipe import python_recipe
+from gatewright.app.environments.registries import node_registries
 from gatewright.app.environments.rust_install import rust_plans
 from gatewright.app.environments.version_files import version_after, version_files
 from gatewright.ecosystems.port import TreeFiles
@@ -252,11 +252,14 @@ def test_a_record_of_any_shape_is_read_or_none(values: tuple[object, ...], tmp_p
 @pytest.mark.parametrize(
     "said", [*NO_DOCUMENTS, b'{"registry": 5}', b'{"registry": "http://["}', b'{"a:registry": "x"}', b"x{}y"]
 )
-async def test_settings_of_npm_of_any_shape_name_no_registry(said: bytes) -> None:
-    async def run(argv: tuple[str, ...]) -> bytes:
-        return said if argv else b""
-
-    assert await _configured_hosts(partial(run), "npm") <= {""}
+async def test_settings_of_npm_of_any_shape_name_no_other_registry(said: bytes, tmp_path: Path) -> None:
+    (tmp_path / "said").write_bytes(said)
+    program = tmp_path / "npm"
+    program.write_text(f"#!/bin/sh\ncat {tmp_path}/said\n")
+    program.chmod(0o755)
+    with contextlib.suppress(NotPreparedError):
+        found = await node_registries(str(program), tmp_path, Installer({"HOME": str(tmp_path)}))
+        assert found.hosts == {PUBLIC_HOSTS[0]}
 
 
 ID = "sha256:" + "0" * 64

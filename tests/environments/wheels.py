@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.environments.registries import Reply
 
 
 def make_wheel(folder: Path, name: str, version: str = "1.0", files: Mapping[str, str] | None = None) -> Path:
@@ -37,3 +40,21 @@ def pip_for(folder: Path) -> dict[str, str]:
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(folder),
     }
+
+
+def index_of(folder: Path) -> dict[str, bytes | Reply]:
+    """The pages of an index (PEP 503) with the distributions in ``folder``."""
+    pages: dict[str, bytes | Reply] = {}
+    links: dict[str, str] = {}
+    for place in sorted(folder.iterdir()):
+        content = place.read_bytes()
+        name = place.name.partition("-")[0]
+        pages[f"/files/{place.name}"] = content
+        digest = hashlib.sha256(content).hexdigest()
+        links[name] = links.get(name, "") + f'<a href="../../files/{place.name}#sha256={digest}">{place.name}</a>'
+    return {**pages, **{f"/simple/{name}/": f"<!DOCTYPE html><body>{link}</body>".encode() for name, link in links.items()}}
+
+
+def pip_from(address: str, home: Path) -> dict[str, str]:
+    """Variables for an installer whose one registry is the index at ``address``."""
+    return {"PATH": "/usr/bin:/bin", "HOME": str(home), "PIP_CONFIG_FILE": "/dev/null", "PIP_INDEX_URL": f"{address}/simple"}

@@ -205,6 +205,7 @@ _RESEARCH = {"research_source_unavailable": "run it again later: the search serv
 _EGRESS = {
     "egress_credential_missing": "set the variable that the source of policies/egress.json names",
     "egress_interrupted": "install again: the package manager or the pull ended before the answer did",
+    "egress_registry_outside": "use a registry that the operator allows, or have it added to egress.json",
     "egress_source_unavailable": "install again later: the registry gave no usable answer",
 }
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (

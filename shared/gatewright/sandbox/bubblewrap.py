@@ -83,7 +83,7 @@ class _View:
         # A path below a visible folder is already visible, and another bind over it would need a mount point in it.
         present = {inside for _, inside in self.binds}
         more = [pair for pair in shown if pair[1] not in present]
-        kept = tuple((folder, f"{HOME_INSIDE}/{name}") for name, folder in furnishing.kept.items())
+        kept = tuple((folder, str(Path(HOME_INSIDE, name))) for name, folder in furnishing.kept.items())
         return replace(self, binds=(*self.binds, *more), variables={**self.variables, **furnishing.variables}, kept=kept)
 
 
@@ -208,13 +208,6 @@ class BubblewrapSandbox:
         bwrap = find_bwrap()
         system = self._system if view.image is None else image_mounts(view.image)
         arguments = [str(bwrap.path), *_WALLS, *system]
-        if talking:
-            arguments += ["--size", str(limits.tmp_bytes), "--perms", "0700", "--tmpfs", HOME_INSIDE]
-            for source, place in view.kept:
-                arguments += ["--bind", str(source), place]
-        for name, file in files.items():
-            if name.startswith("/"):
-                arguments += ["--perms", "0600" if name.startswith(HOME_INSIDE) else "0644", "--file", str(file), name]
         if seccomp_filter() is not None:
             arguments += ["--seccomp", str(files["seccomp"])]
         # Process 1 must die with its parent; a command that could reach into it through here could make it forget that.
@@ -222,6 +215,13 @@ class BubblewrapSandbox:
         arguments += ["--dev", "/dev", "--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
         arguments += ["--remount-ro", "/dev"]
         arguments += ["--size", str(limits.tmp_bytes), "--perms", "1777", "--tmpfs", "/tmp", "--dir", _HOME]  # noqa: S108
+        if talking:
+            arguments += ["--size", str(limits.tmp_bytes), "--perms", "0700", "--tmpfs", HOME_INSIDE]
+            for source, place in view.kept:
+                arguments += ["--bind", str(source), place]
+        for name, file in files.items():
+            if name.startswith("/"):
+                arguments += ["--perms", "0600" if name.startswith(HOME_INSIDE) else "0644", "--file", str(file), name]
         for source, inside in view.binds:
             arguments += ["--ro-bind", str(source), str(inside)]
         for link, text in view.links:

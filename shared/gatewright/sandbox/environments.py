@@ -17,6 +17,8 @@ from gatewright.sandbox.images import ImageRoot
 
 #: In an environment made for a baseline: its sources, its tool, and where commands look for it.
 PREPARED: Final = "gatewright-environment.json"
+#: Beside that record: the requests of its installer, one per line, chained by digest.
+EGRESS_LOG: Final = "gatewright-egress.jsonl"
 #: Folders in which vite, vitest before 1.0, babel, tsc and similar keep caches, inside otherwise read-only packages.
 CACHES: Final = (".cache", ".tmp", ".vite", ".vite-temp", ".vitest")
 _MOST_BYTES: Final = 16 * 1024 * 1024
@@ -27,11 +29,20 @@ _VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+class EgressSummary(msgspec.Struct, frozen=True):
+    """The requests of an installer. ``head`` is the digest of the last line of the environment's egress log."""
+
+    requests: int
+    refused: int
+    bytes: int
+    head: str
+
+
 class PreparedEnvironment(msgspec.Struct, frozen=True):
     """The record of an environment that was made for a baseline.
 
     ``mounts``: folder below the environment by the place in the repository where commands find it. ``results`` are digests of
-    lists of what was installed, by name.
+    lists of what was installed, by name. ``egress`` is missing where no installer had a network.
     """
 
     tool: str
@@ -40,6 +51,7 @@ class PreparedEnvironment(msgspec.Struct, frozen=True):
     ecosystem: Literal["python", "node", "rust", "go"] = "python"
     mounts: dict[str, str] = {}
     results: dict[str, str] = {}
+    egress: EgressSummary | None = None
 
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables for commands."""

@@ -101,8 +101,8 @@ DOOR_PORT: Final = 8130
 @dataclass(frozen=True, slots=True)
 class Furnishing:
     """The additions for an interactive program to the system: read-only host folders at their own paths, variables, and the
-    initial files of its home, by path below it. ``kept`` are folders of its home, by path below it, which are writable host
-    folders and stay after its end; the rest of the home is removed.
+    initial files of its home, by path below it. ``kept`` are writable host folders that stay after its end, by path below its
+    home or absolute; the rest of the home is removed.
     """
 
     shown: tuple[Path, ...] = ()

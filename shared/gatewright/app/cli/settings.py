@@ -15,6 +15,7 @@ from gatewright.secrets.selection import ScannerName
 
 if TYPE_CHECKING:
     from gatewright.bus.stream_settings import StreamSettings
+    from gatewright.egress.policy import EgressPolicy
     from gatewright.git.access.credentials import RepositoryAccess
 
 #: Prefix of the variables of this program.
@@ -190,6 +191,16 @@ def repository_keys() -> dict[str, dict[str, str]]:
     policy = REPOSITORIES_FILE.load(AgentSettings.load().policies).policy
     names = {role: sorted(policy.variables(role)) for role in get_args(AccessRole)}
     return {role: {name: os.environ[name] for name in found if os.environ.get(name)} for role, found in names.items()}
+
+
+def egress_policy(folder: Path) -> tuple[EgressPolicy | None, dict[str, str]]:
+    """Return the operator's ``egress.json``, None without one, and the credentials that it names. Raises ConfigurationError."""
+    # Imported late: only a run that makes an environment needs it.
+    from gatewright.egress.policy import EGRESS_FILE
+
+    loaded = EGRESS_FILE.load_if_present(folder)
+    names = {source.credential for source in loaded.policy.sources} if loaded is not None else set[str]()
+    return loaded.policy if loaded is not None else None, {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def operator_access() -> RepositoryAccess:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from gatewright.app.environments.tool import SECONDS, run_tool
+from gatewright.app.environments.tool import run_tool
 
 #: Run by the environment's own interpreter while it is empty. Before 3.12 an environment has setuptools too, as with
 #: ``venv``. ``WHEEL_PKG_DIR`` is where distributions keep these wheels.
@@ -41,17 +41,16 @@ for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
 async def fresh_environment(
     prefix: Path, program: str, place: Path, environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...], str]:
-    """Create a virtual environment with only pip; return the command prefix that installs into it, and pip's version.
+    """Create a virtual environment with only pip; return the words that start its pip, and pip's version.
 
-    Its interpreter runs only while it is empty: packages could run code on this host at its start. ``place`` is a folder
-    for scratch files. Raises NotPreparedError.
+    Its interpreter runs on this host only while it is empty: packages could run code at its start. ``place`` is a folder for
+    scratch files. Raises NotPreparedError.
     """
     own = (str(prefix / "bin" / "python"), "-I")
     (place / "unpack_pip.py").write_text(UNPACK, "utf-8")
     for words in ((program, "-I", "-m", "venv", "--without-pip", str(prefix)), (*own, "unpack_pip.py")):
-        await run_tool(words, folder=place, environment=environment, seconds=SECONDS)
-    version = await asyncio.to_thread(_make_readable, prefix)
-    return (*own, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"), version
+        await run_tool(words, folder=place, environment=environment)
+    return (*own, "-m", "pip"), await asyncio.to_thread(_make_readable, prefix)
 
 
 def _make_readable(prefix: Path) -> str:

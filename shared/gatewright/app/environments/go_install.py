@@ -1,8 +1,7 @@
 """The modules of a Go project: ``go mod download`` of the modules in the baseline's go.sum, mounted for an offline go.
 
 1. go gets only the files that name the needed modules  2. it uses the proxies that the user has configured, and no
-repository itself (``direct``) unless the user allows it; no other version of go is downloaded  3. each module has its
-digest in go.sum.
+repository itself (``direct``); no other version of go is downloaded  3. each module has its digest in go.sum.
 """
 
 from __future__ import annotations
@@ -12,15 +11,18 @@ import hashlib
 import posixpath
 import shutil
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
-from gatewright.app.environments.tool import SECONDS, run_tool, write_files
+from gatewright.app.environments.pull import pull_phase
+from gatewright.app.environments.registries import go_registries
+from gatewright.app.environments.tool import run_tool, write_files
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.egress.allowed import IndexedAddresses
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 _NAMES = frozenset({"go.mod", "go.sum", "go.work", "go.work.sum"})
 _VERSION = 1
@@ -64,35 +66,47 @@ def _is_hidden(path: str) -> bool:
 
 
 async def _make(prefix: Path, *, go: str, files: Mapping[str, bytes], tops: Sequence[str], installer: Installer) -> Made:
-    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        project = Path(name) / "project"
+    settings = await _settings_of_go(go, installer)
+    registries = go_registries(settings, installer)  # 2
+    go = str(Path(settings.get("GOROOT", ""), "bin", "go")) if settings.get("GOROOT") else go
+    async with pull_phase(prefix, installer, registries, partial(IndexedAddresses, names=_modules(files))) as phase:
+        project = phase.scratch / "project"
         await asyncio.to_thread(write_files, project, files)  # 1
         own = {
             "GOMODCACHE": str(prefix / _MODULES),
             "GOFLAGS": "-modcacherw",
             "GOTOOLCHAIN": "local",
-            "GOPATH": str(Path(name) / "path"),
+            "GOPATH": str(phase.scratch / "path"),
+            "GOCACHE": str(phase.scratch / "cache"),
         }
-        environment = {**installer.variables, **own, "GOCACHE": str(Path(name) / "cache")}
-        run = partial(run_tool, environment=environment, seconds=SECONDS)
-        version = (await run((go, "env", "GOVERSION"), folder=project)).decode("utf-8", "replace").strip()
-        environment["GOPROXY"] = await _proxies(run, go, project, installer)  # 2
+        run = partial(phase.run, programs=(go,), toolchain=Path(go).parent.parent, variables=own)
         for top in tops:
             try:
                 await run((go, "mod", "download"), folder=project / top)  # 3
             except NotPreparedError as error:
-                raise NotPreparedError(f"{posixpath.join(top, 'go.mod')}: {error.message}\n  {ADVICE}") from error
+                words = f"{posixpath.join(top, 'go.mod')}: {error.message}\n  {ADVICE}"
+                raise NotPreparedError(words, code=error.reason) from error
+        summary = phase.summary()
         sums = hashlib.sha256()
         for place in sorted((prefix / _MODULES / "cache" / "download").rglob("*.ziphash")):
             sums.update(place.read_bytes() + b"\n")
-    return Made(version, {}, {"modules": sums.hexdigest()})
+    return Made(settings.get("GOVERSION", ""), {}, {"modules": sums.hexdigest()}, summary)
 
 
-async def _proxies(run: partial[Coroutine[Any, Any, bytes]], go: str, project: Path, installer: Installer) -> str:
-    """Return the user's proxies; go's default without ``direct``, which contacts any host that a module's name begins with."""
-    output = await run((go, "env", "GOPROXY"), folder=project)
-    given = output.decode("utf-8", "replace").strip()
-    if "GOPROXY" in installer.variables:
-        return given
-    kept = [each for each in given.replace("|", ",").split(",") if each and each != "direct"]
-    return ",".join(kept) or "off"
+def _modules(files: Mapping[str, bytes]) -> list[str]:
+    """Return all ``module@version`` that have a digest."""
+    listed = (
+        line.split() for path in files if path.endswith("sum") for line in files[path].decode("utf-8", "replace").splitlines()
+    )
+    return ["@".join((words[0], words[1].removesuffix("/go.mod"))) for words in listed if len(words) == 3]
+
+
+async def _settings_of_go(go: str, installer: Installer) -> dict[str, str]:
+    """Return what the user's go is configured with; it sees nothing of the repository."""
+    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
+        own = {**installer.variables, "GOTOOLCHAIN": "local", "GOCACHE": str(Path(name) / "cache")}
+        output = await run_tool((go, "env", "-json"), folder=Path(name), environment=own)
+    try:
+        return read_json(output, dict[str, str])
+    except UnreadableDocumentError as error:
+        raise NotPreparedError(f"`go env -json` of your go cannot be read: {error}") from error

@@ -20,7 +20,6 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.node_recipe import (
@@ -35,11 +34,12 @@ from gatewright.app.environments.node_recipe import (
     with_lock,
 )
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
-from gatewright.app.environments.tool import SECONDS, run_tool, write_files
+from gatewright.app.environments.pull import pull_phase
+from gatewright.app.environments.registries import NodeAddresses, NodeRegistries, host_of, node_registries
+from gatewright.app.environments.tool import run_tool, write_files
 from gatewright.ecosystems.node.commands import runner_folder
 from gatewright.ecosystems.node.members import PACKAGES
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.foreign_documents import read_json
 from gatewright.sandbox.environments import CACHES
 
 _FILES = "files"
@@ -104,30 +104,43 @@ def _program(lock: str) -> str:
 async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: Installer) -> Made:
     top = prefix / _FILES / recipe.folder
     await asyncio.to_thread(write_files, top, recipe.files)
+    named = posixpath.join(recipe.folder, recipe.named)
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        run = partial(run_tool, folder=Path(name), environment=_variables(installer), seconds=SECONDS, reason_first=True)
-        version = (await run((program, "--version"))).decode("utf-8", "replace").split()
-        named = posixpath.join(recipe.folder, recipe.named)
+        on_host = partial(run_tool, folder=Path(name), environment=_variables(installer))
+        version = (await on_host((program, "--version"))).decode("utf-8", "replace").split()
+        user = await node_registries(program, Path(name), installer)
+    addresses = partial(NodeAddresses, user=user, lock=recipe.files.get(recipe.lock, b""))
+    async with pull_phase(prefix, installer, user.registries, addresses) as phase:
+        node = shutil.which("node", path=installer.search)
+        own = {
+            **_OWN_PROGRAM,
+            "npm_config_cache": str(phase.scratch / "cache"),
+            "YARN_CACHE_FOLDER": str(phase.scratch / "cache"),
+        }
+        programs = (program, *((node,) if node is not None else ()))
+        run = partial(phase.run, programs=programs, variables=own, reason_first=True)
         try:
             if not recipe.lock:
-                await _install_unlocked(run, program, top, recipe)
+                await _install_unlocked(run, program, top, recipe, user.hosts)
             elif recipe.lock in NPM_LOCKS:
-                if recipe.hosts:
-                    _refuse_unknown(recipe, await _configured_hosts(run, program))  # 1
+                _refuse_unknown(recipe, user.hosts)  # 1
                 await run((program, "ci", *_NPM, *_NPM_MORE, "--prefix", str(top)))  # 2
             elif recipe.lock == "pnpm-lock.yaml":
                 await run((program, *_PNPM, "--dir", str(top)))
             else:
-                await _through(run, program, top / recipe.lock, recipe)
+                await _name_registry(top / recipe.lock, recipe, user)
                 await run((program, *_YARN, "--cwd", str(top)))
         except NotPreparedError as error:
-            raise NotPreparedError(f"{named}: {error.message}") from error
+            raise NotPreparedError(f"{named}: {error.message}", code=error.reason) from error
+        summary = phase.summary()
     mounts = await asyncio.to_thread(_looked_at, prefix, recipe.folder)  # 3, 4
     results = await asyncio.to_thread(_results, prefix, mounts)
-    return Made(f"{Path(program).name} {version[-1] if version else ''}".strip(), mounts, results)
+    return Made(f"{Path(program).name} {version[-1] if version else ''}".strip(), mounts, results, summary)
 
 
-async def _install_unlocked(run: partial[Coroutine[Any, Any, bytes]], program: str, top: Path, recipe: NodeRecipe) -> None:
+async def _install_unlocked(
+    run: partial[Coroutine[Any, Any, bytes]], program: str, top: Path, recipe: NodeRecipe, hosts: frozenset[str]
+) -> None:
     """Have npm write a lock, look at it, and install what it names.
 
     Not by ``npm ci``: that wants each package of the lock to be there, also one for another system that the registry has not.
@@ -137,9 +150,7 @@ async def _install_unlocked(run: partial[Coroutine[Any, Any, bytes]], program: s
         place = top / WRITTEN_LOCK
         if not place.is_file():
             raise NotPreparedError(f"npm wrote no {WRITTEN_LOCK}: make one with `npm install`, and commit it")
-        locked = with_lock(recipe, WRITTEN_LOCK, await asyncio.to_thread(place.read_bytes))
-        if locked.hosts:
-            _refuse_unknown(locked, await _configured_hosts(run, program))
+        _refuse_unknown(with_lock(recipe, WRITTEN_LOCK, await asyncio.to_thread(place.read_bytes)), hosts)
 
 
 def _variables(installer: Installer) -> dict[str, str]:
@@ -147,34 +158,14 @@ def _variables(installer: Installer) -> dict[str, str]:
     return {**installer.variables, **_OWN_PROGRAM, "CI": "true"}
 
 
-async def _through(run: partial[Coroutine[Any, Any, bytes]], program: str, lock: Path, recipe: NodeRecipe) -> None:
+async def _name_registry(lock: Path, recipe: NodeRecipe, user: NodeRegistries) -> None:
     """Have the lock name the registry that yarn is configured with: else yarn asks the hosts that a lock names."""
-    output = (await run((program, "config", "get", "registry"))).decode("utf-8", "replace").strip().splitlines()
-    registry = output[-1].rstrip("/") if output else ""
-    _refuse_unknown(recipe, frozenset((_host_of(registry),)))
+    registry = user.addresses["registry"].rstrip("/")
+    _refuse_unknown(recipe, frozenset((host_of(registry),)))
     text = recipe.files[recipe.lock].decode("utf-8", "replace")
     for host in PUBLIC_HOSTS:
         text = text.replace(f'"https://{host}/', f'"{registry}/')
     await asyncio.to_thread(lock.write_text, text, "utf-8")
-
-
-async def _configured_hosts(run: partial[Coroutine[Any, Any, bytes]], program: str) -> frozenset[str]:
-    """The hosts of the registries that the user has configured, the scoped ones too."""
-    output = await run((program, "config", "list", "--json", "--loglevel=silent"))
-    try:
-        settings = read_json(output[output.index(b"{") : output.rindex(b"}") + 1], dict[str, Any])
-    except ValueError:
-        return frozenset()
-    urls = (value for name, value in settings.items() if name == "registry" or name.endswith(":registry"))
-    return frozenset(host for url in urls if isinstance(url, str) and (host := _host_of(url)))
-
-
-def _host_of(url: str) -> str:
-    """Return the host with its port; empty for an invalid address."""
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        return ""
 
 
 def _refuse_unknown(recipe: NodeRecipe, configured: frozenset[str]) -> None:

@@ -1,24 +1,22 @@
 """The uv that reads ``uv.lock`` where the host has none: a wheel of the user's registry, held to digests of ours.
 
-It is the one program of a registry that runs on this host, outside of the sandbox. So its version and the digests of its wheels
-are pinned (``pinned_uv.txt``, by ``make lock``), and pip refuses a registry that serves another file.
+It runs in the box only. Its version and the digests of its wheels are pinned (``pinned_uv.txt``, by ``make lock``), and pip
+refuses a registry that serves another file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from gatewright.app.environments.bundled_pip import fresh_environment
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import Python
+from gatewright.app.environments.pip_phase import pip_phase
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
-from gatewright.app.environments.tool import SECONDS, run_tool
 
 #: Makes what a plan describes, once, and returns its folder.
 Make = Callable[[EnvironmentPlan], Awaitable[Path]]
@@ -46,14 +44,11 @@ def pinned_lines() -> tuple[str, ...]:
 
 
 async def _install(prefix: Path, *, lines: Sequence[str], python: Python, installer: Installer) -> Made:
-    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        place = Path(name)
-        pip, version = await fresh_environment(prefix, python.program, place, installer.variables)
-        (place / "uv.txt").write_text("".join(f"{line}\n" for line in lines), "ascii")
-        held = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", "uv.txt")
+    async with pip_phase(prefix, python, installer, lines) as pip:
+        (pip.phase.scratch / "uv.txt").write_text("".join(f"{line}\n" for line in lines), "ascii")
         try:
-            await run_tool((*pip, *held), folder=place, environment=installer.variables, seconds=SECONDS)
+            await pip.install("--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", "uv.txt")
         except NotPreparedError as error:
             words = f"uv.lock is read by uv, which could not be installed: {error.message}"
             raise NotPreparedError(f"{words}\n  put a uv on your PATH, or give --env DIR") from error
-        return Made(version)
+        return Made(pip.version, egress=pip.phase.summary())

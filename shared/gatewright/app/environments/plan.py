@@ -24,8 +24,9 @@ from typing import Literal
 import msgspec
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.egress.policy import EgressPolicy
 from gatewright.environment_state import MADE
-from gatewright.sandbox.environments import PREPARED, PreparedEnvironment
+from gatewright.sandbox.environments import EGRESS_LOG, PREPARED, EgressSummary, PreparedEnvironment
 
 Ecosystem = Literal["python", "node", "rust", "go"]
 Note = Callable[[str], None]
@@ -36,14 +37,19 @@ _LOOK_AGAIN = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """``variables`` are the user's own; ``source_builds``: Python packages without a wheel may be built on this host.
+    """``variables`` are the user's own; ``source_builds``: Python packages without a wheel may be built, in the box.
 
-    ``uv`` are pip lines that pin the uv installed on a host without one; empty for the shipped pin.
+    ``uv`` are pip lines that pin the uv installed on a host without one; empty for the shipped pin. ``egress`` is the
+    operator's ceiling, None without one; ``secrets`` are the credentials that it names. ``sandbox`` is ``none`` only by the
+    user's own setting.
     """
 
     variables: Mapping[str, str]
     source_builds: bool = False
     uv: tuple[str, ...] = ()
+    egress: EgressPolicy | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    sandbox: str = "bubblewrap"
 
     @property
     def search(self) -> str:
@@ -58,6 +64,7 @@ class Made:
     tool: str
     mounts: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)
+    egress: EgressSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,7 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
     async with _alone(prefix, note) as mark:
         if _is_made(prefix, mark):
             os.utime(mark)
+            note(f"the environment from {plan.name} exists: 0 requests to registries")
             return prefix
         for words in () if plan.silent else (f"preparing the environment from {plan.name} ...", *plan.notes):
             note(words)
@@ -106,9 +114,8 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
             prefix.mkdir(mode=0o755)
             prefix.chmod(0o755)  # regardless of the umask: commands run as another account
             made = await plan.make(prefix)
-            record = PreparedEnvironment(
-                made.tool, dict(plan.sources), plan.installs, plan.ecosystem, dict(made.mounts), dict(made.results)
-            )
+            found = dict(plan.sources), plan.installs, plan.ecosystem, dict(made.mounts), dict(made.results)
+            record = PreparedEnvironment(made.tool, *found, made.egress)
             await asyncio.to_thread(_finish, prefix, mark, msgspec.json.encode(record))
         except BaseException as error:
             with contextlib.suppress(OSError):
@@ -117,7 +124,7 @@ async def made_once(home: Path, plan: EnvironmentPlan, note: Note) -> Path:
                 raise NotPreparedError(f"the environment from {plan.name} could not be written: {error}") from error
             raise
         if not plan.silent:
-            note(f"the environment is ready: {prefix}")
+            note(f"the environment is ready: {prefix}{_egress_words(made.egress)}")
     return prefix
 
 
@@ -148,6 +155,17 @@ def lock_of(prefix: Path) -> Path:
     return prefix.with_suffix(".lock")
 
 
+def log_of(prefix: Path) -> Path:
+    """Return the egress log of an environment that is being made; it is moved into a complete one."""
+    return prefix.with_suffix(".egress")
+
+
+def _egress_words(egress: EgressSummary | None) -> str:
+    if egress is None:
+        return ""
+    return f" ({egress.requests} requests, {egress.refused} refused, {egress.bytes:,} bytes)"
+
+
 def _is_made(prefix: Path, mark: int) -> bool:
     try:
         record = (prefix / PREPARED).read_bytes()
@@ -161,11 +179,15 @@ def _finish(prefix: Path, mark: int, record: bytes) -> None:
     place.unlink(missing_ok=True)  # a package may have brought a link of that name
     place.write_bytes(record)
     place.chmod(0o644)
+    if log_of(prefix).exists():
+        log_of(prefix).replace(prefix / EGRESS_LOG)
+        (prefix / EGRESS_LOG).chmod(0o644)
     os.pwrite(mark, hashlib.sha256(record).hexdigest().encode(), 0)
 
 
 def remove_environment(folder: Path) -> None:
-    """Remove all of it, folders without the right to write as well. Blocks. Raises OSError."""
+    """Remove all of it, folders without the right to write as well, and its egress log. Blocks. Raises OSError."""
+    log_of(folder).unlink(missing_ok=True)
     if not folder.exists():
         return
     for each, folders, _ in os.walk(folder):

@@ -1,9 +1,9 @@
 """``--env auto``: environments for the packages in the baseline's files, each made once and kept in the home folder.
 
 1. the commands decide which ecosystems are needed; an unknown program needs all that the files declare 2. the baseline's
-files decide what is installed, and their digest, with the tool, names the folder 3. no code of a package runs on this host:
-only wheels of Python, no install scripts of Node 4. a toolchain that the system lacks is mounted as well. The project
-itself is never installed.
+files decide what is installed, and their digest, with the tool, names the folder 3. installers run in a box whose only
+connection is the egress gateway; by default no code of a package runs in it 4. a toolchain that the system lacks is mounted
+as well. The project itself is never installed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def prepare_environments(
 
     Raises NotPreparedError, also if packages are requested and no lock names them; OSError; and the errors of ``first``.
     """
-    make = _Maker(home, note, first)
+    make = _Maker(home, note, first, boxed=installer.sandbox != "none")
     plans: list[EnvironmentPlan] = []
     toolchains: list[Path] = []
     for ecosystem in _wanted_ecosystems(commands):  # 1
@@ -76,13 +76,16 @@ async def prepare_environments(
 class _Maker:
     """Makes what plans describe; ``first`` is awaited before the first of them that is not there."""
 
-    def __init__(self, home: Path, note: Note, first: Callable[[], Awaitable[None]] | None) -> None:
-        self._home, self._note, self._first = home, note, first
+    def __init__(self, home: Path, note: Note, first: Callable[[], Awaitable[None]] | None, *, boxed: bool) -> None:
+        self._home, self._note, self._first, self._boxed = home, note, first, boxed
 
     async def __call__(self, plan: EnvironmentPlan) -> Path:
         if self._first is not None and not is_made(self._home, plan):
             first, self._first = self._first, None
             await first()
+        if not self._boxed:
+            self._boxed = True  # one note is enough
+            self._note("the sandbox is switched off: installers run as your user, and only their proxy is the egress gateway")
         return await made_once(self._home, plan, self._note)
 
 

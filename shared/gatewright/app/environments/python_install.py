@@ -6,20 +6,21 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from gatewright.app.environments.bundled_pip import fresh_environment
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import Python, usable_python
 from gatewright.app.environments.pinned_uv import Make, uv_program
+from gatewright.app.environments.pip_phase import pip_phase
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made, is_whole
 from gatewright.app.environments.project_record import ProjectRecord, project_record, write_project_record
+from gatewright.app.environments.pull import Registries, pull_phase
 from gatewright.app.environments.python_recipe import Recipe, python_recipe
 from gatewright.app.environments.requirements import is_named
-from gatewright.app.environments.tool import SECONDS, run_tool
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.egress.allowed import IndexedAddresses
 from gatewright.sandbox.environments import read_record
 
 
@@ -32,7 +33,7 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
     python = await asyncio.to_thread(usable_python, recipe.requires_python, installer.search)
     if recipe.locked:
         # The lock's packages for this host decide, not the file: it also has the project's own version.
-        exported = await _export_lock(tree, await uv_program(python, installer, make), installer.variables)
+        exported = await _export_lock(tree, await uv_program(python, installer, make), python, installer)
         recipe = recipe.exported(exported)
     project = await project_record(tree)
     builds = "source builds" if installer.source_builds else "wheels"
@@ -53,36 +54,34 @@ async def _make_with_project(prefix: Path, *, packages: EnvironmentPlan, make: M
     if record is None or not is_whole(base):
         raise NotPreparedError(f"{base} was removed while it was used: run it again")
     await asyncio.to_thread(write_project_record, prefix, project)
-    return Made(record.tool, record.mounts, record.results)
+    return Made(record.tool, record.mounts, record.results, record.egress)
 
 
 async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Installer) -> Made:
-    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        place = Path(name)
-        lines = recipe.lines
-        environment = dict(installer.variables)
+    lines = recipe.lines
+    # A lock names all packages except the project itself, which its own tools may require.
+    complete = recipe.is_lock and all("--hash=" in line for line in lines)
+    async with pip_phase(prefix, python, installer, lines if complete and not recipe.building else ()) as pip:
+        place = pip.phase.scratch
         (place / "requirements.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
         (place / "constraints.txt").write_text("".join(f"{line}\n" for line in recipe.constraints), "utf-8")
-        pip, version = await fresh_environment(prefix, python.program, place, environment)
         wheels = () if installer.source_builds else ("--only-binary", ":all:")
         files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
-        if recipe.is_lock and all("--hash=" in line for line in lines):
-            # A lock names all packages except the project itself, which its own tools may require.
-            files += ("--no-deps",)
+        files += ("--no-deps",) if complete else ()
         left_out = ""
         try:
             if lines:
-                await run_tool((*pip, *wheels, *files), folder=place, environment=environment, seconds=SECONDS)
+                await pip.install(*wheels, *files)
         except NotPreparedError as error:
             if not recipe.fewer or not _is_not_to_be_had(error.message):
                 advice = "" if installer.source_builds else _advice(error.message)
-                raise NotPreparedError(f"{recipe.name}: {error.message}{advice}") from error
+                raise NotPreparedError(f"{recipe.name}: {error.message}{advice}", code=error.reason) from error
             (place / "requirements.txt").write_text("".join(f"{line}\n" for line in recipe.fewer), "utf-8")
-            await run_tool((*pip, *wheels, *files), folder=place, environment=environment, seconds=SECONDS)
+            await pip.install(*wheels, *files)
             left_out = ", without what is for development only, which cannot be had"
         if recipe.building:
-            await run_tool((*pip, *wheels, *recipe.building), folder=place, environment=environment, seconds=SECONDS)
-        return Made(version + left_out)
+            await pip.install(*wheels, *recipe.building)
+        return Made(pip.version + left_out, egress=pip.phase.summary())
 
 
 def _is_not_to_be_had(message: str) -> bool:
@@ -93,24 +92,22 @@ def _is_not_to_be_had(message: str) -> bool:
 def _advice(message: str) -> str:
     if not _is_not_to_be_had(message):
         return ""
-    return "\n  a package may have no wheel for this host: GATEWRIGHT_SOURCE_BUILDS=true has it built, and its code run here"
+    return "\n  a package may have no wheel for this host: GATEWRIGHT_SOURCE_BUILDS=true has it built, in the box"
 
 
-async def _export_lock(tree: TreeFiles, uv: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the content of ``uv.lock`` as requirements with digests; uv sees only the two files."""
+async def _export_lock(tree: TreeFiles, uv: str, python: Python, installer: Installer) -> tuple[str, ...]:
+    """Return the content of ``uv.lock`` as requirements with digests; uv sees only the two files, without a network."""
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        place = Path(name)
+        place = Path(name) / "box"
         project = place / "project"
-        project.mkdir()
+        project.mkdir(parents=True)
         for path in ("pyproject.toml", "uv.lock"):
             (project / path).write_bytes(await tree.read(path) or b"")
         words = ("export", "--frozen", "--offline", "--no-emit-workspace", "--all-groups", "--all-extras", "--no-header")
-        await run_tool(
-            (uv, *words, "--project", str(project), "--output-file", str(place / "exported.txt")),
-            folder=place,
-            environment=environment,
-            seconds=SECONDS,
-        )
+        outputs = ("--project", str(project), "--output-file", str(place / "exported.txt"))
+        async with pull_phase(place, installer, Registries(), IndexedAddresses) as phase:
+            own = {"UV_NO_CACHE": "1", "UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_PYTHON": python.program}
+            await phase.run((uv, *words, *outputs), programs=(uv,), toolchain=Path(python.program).parent.parent, variables=own)
         text = (place / "exported.txt").read_text("utf-8").replace("\\\n", " ")
     lines = tuple(" ".join(line.split()) for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     for line in lines:

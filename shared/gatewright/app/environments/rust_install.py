@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import posixpath
 import shutil
 import tempfile
@@ -21,8 +22,11 @@ from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import PACKAGES, EnvironmentPlan, Installer, Made
-from gatewright.app.environments.tool import SECONDS, run_tool, write_files
+from gatewright.app.environments.pull import pull_phase
+from gatewright.app.environments.registries import rust_registries
+from gatewright.app.environments.tool import run_tool, write_files
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.egress.allowed import IndexedAddresses
 from gatewright.foreign_documents import UnreadableDocumentError, read_toml
 
 _LOCK = "Cargo.lock"
@@ -72,11 +76,20 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
 
 
 async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: Sequence[str], installer: Installer) -> Made:
-    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        project = Path(name) / "project"
+    cargo = await _real_cargo(cargo, installer)
+    registries, settings = rust_registries(installer)
+    names = _locked_crates(files[_LOCK]) if _LOCK in files else None
+    async with pull_phase(prefix, installer, registries, partial(IndexedAddresses, names=names)) as phase:
+        project = phase.scratch / "project"
         await asyncio.to_thread(write_files, project, {**dict.fromkeys(stubs, b""), **files})  # 2
-        environment = {**installer.variables, "CARGO_TERM_COLOR": "never", "CARGO_NET_GIT_FETCH_WITH_CLI": "false"}
-        run = partial(run_tool, folder=project, environment=environment, seconds=SECONDS)
+        await asyncio.to_thread(write_files, phase.scratch / _HOME, {"config.toml": settings.encode()})
+        own = {
+            "CARGO_HOME": str(phase.scratch / _HOME),
+            "CARGO_TERM_COLOR": "never",
+            "CARGO_NET_GIT_FETCH_WITH_CLI": "false",
+            "CARGO_HTTP_MULTIPLEXING": "false",  # the gateway speaks HTTP/1.1
+        }
+        run = partial(phase.run, programs=(cargo,), toolchain=Path(cargo).parent.parent, folder=project, variables=own)
         version = (await run((cargo, "--version"))).decode("utf-8", "replace").split()
         named = _LOCK if _LOCK in files else _MANIFEST
         try:
@@ -87,12 +100,24 @@ async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: 
                 (cargo, "vendor", "--locked", "--versioned-dirs", "--respect-source-config", "--quiet", str(prefix / _VENDORED))
             )
         except NotPreparedError as error:
-            raise NotPreparedError(f"{named}: {error.message}\n  where the registry cannot be reached, {ADVICE}") from error
+            words = f"{named}: {error.message}\n  where the registry cannot be reached, {ADVICE}"
+            raise NotPreparedError(words, code=error.reason) from error
+        summary = phase.summary()
     await asyncio.to_thread(_configure, prefix)  # 3
     listing = "".join(f"{place.name}\n" for place in sorted((prefix / _VENDORED).iterdir()))
-    return Made(
-        f"cargo {version[1] if len(version) > 1 else ''}".strip(), {}, {"crates": hashlib.sha256(listing.encode()).hexdigest()}
-    )
+    results = {"crates": hashlib.sha256(listing.encode()).hexdigest()}
+    return Made(f"cargo {version[1] if len(version) > 1 else ''}".strip(), {}, results, summary)
+
+
+async def _real_cargo(cargo: str, installer: Installer) -> str:
+    """Return the cargo of the toolchain: that of rustup needs the user's home, and would fetch a toolchain."""
+    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
+        rustc = shutil.which("rustc", path=installer.search)
+        if rustc is None:
+            return cargo
+        output = await run_tool((rustc, "--print", "sysroot"), folder=Path(name), environment=installer.variables)
+    real = Path(os.fsdecode(output.strip()), "bin", "cargo")
+    return str(real) if await asyncio.to_thread(real.is_file) else cargo
 
 
 def _configure(prefix: Path) -> None:

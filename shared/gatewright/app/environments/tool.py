@@ -1,4 +1,4 @@
-"""Execution of installers: the only network access here, with the user's own configuration."""
+"""Execution of the user's own programs on this host, before the pull phase: they fetch nothing, and see nothing of a tree."""
 
 from __future__ import annotations
 
@@ -18,42 +18,55 @@ _QUOTED = 300
 SECONDS = 1800.0
 
 
-async def run_tool(
-    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float, reason_first: bool = False
-) -> bytes:
-    """Return the output of ``argv``; NotPreparedError with its last lines if it fails or takes longer than ``seconds``.
-
-    ``reason_first``: with its first lines, for a tool that prints its usage after the error. On cancellation it is ended
-    with all that it started.
-    """
-    log = folder / "output"
-    with log.open("wb") as output:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=folder,
-                env=dict(environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                umask=0o022,  # what is installed is read by the account that commands run as
-            )
-        except OSError as error:
-            raise NotPreparedError(f"{argv[0]} cannot be started: {error.strerror}") from error
-        try:
-            code = await asyncio.wait_for(process.wait(), seconds)
-        except TimeoutError:
-            raise NotPreparedError(f"{_command_name(argv)} took more than {seconds:.0f} s{_last_lines(log)}") from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+async def run_tool(argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float = SECONDS) -> bytes:
+    """Return the output of ``argv``; NotPreparedError with its last lines if it fails or takes longer than ``seconds``."""
+    code, output, errors = await run_on_host(argv, folder, environment, seconds)
     if code:
-        raise NotPreparedError(
-            f"{_command_name(argv)} ended with {code}{_first_lines(log) if reason_first else _last_lines(log)}"
+        raise ended_badly(argv, code, output + errors)
+    return output
+
+
+async def run_on_host(
+    argv: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float = SECONDS
+) -> tuple[int, bytes, bytes]:
+    """Return exit code, output and errors of ``argv``. On cancellation it is ended with all that it started.
+
+    Raises NotPreparedError if it cannot be started, or takes longer than ``seconds``.
+    """
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=folder,
+            env=dict(environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
+            umask=0o022,  # what is installed is read by the account that commands run as
         )
-    return log.read_bytes()
+    except OSError as error:
+        raise NotPreparedError(f"{argv[0]} cannot be started: {error.strerror}") from error
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), seconds)
+    except TimeoutError:
+        raise NotPreparedError(f"{_command_name(argv)} took more than {seconds:.0f} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return process.returncode or 0, output, errors
+
+
+def ended_badly(
+    argv: Sequence[str], code: int, output: bytes, notes: str = "", *, reason_first: bool = False
+) -> NotPreparedError:
+    """Return the error of ``argv``, with its last lines, and ``notes``.
+
+    ``reason_first``: with its first lines, for a tool that prints its usage after the error.
+    """
+    lines = _first_lines(output) if reason_first else _last_lines(output)
+    return NotPreparedError(f"{_command_name(argv)} ended with {code}{lines}{notes}")
 
 
 def _command_name(argv: Sequence[str]) -> str:
@@ -62,16 +75,13 @@ def _command_name(argv: Sequence[str]) -> str:
     return " ".join((Path(argv[0]).name, *words[:2]))
 
 
-def _last_lines(log: Path) -> str:
-    with log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - 64 * 1024))
-        lines = [line for line in stream.read().decode("utf-8", "replace").splitlines() if line.strip()]
+def _last_lines(output: bytes) -> str:
+    lines = [line for line in output[-64 * 1024 :].decode("utf-8", "replace").splitlines() if line.strip()]
     return _quote_lines(lines[-_QUOTED_LINES:])
 
 
-def _first_lines(log: Path) -> str:
-    with log.open("rb") as stream:
-        lines = stream.read(64 * 1024).decode("utf-8", "replace").splitlines()
+def _first_lines(output: bytes) -> str:
+    lines = output[: 64 * 1024].decode("utf-8", "replace").splitlines()
     return _quote_lines(
         [line for line in lines if line.strip() not in {"", "npm error"} and " warn " not in line][:_QUOTED_LINES]
     )

@@ -283,13 +283,14 @@ async def _judge_first(prepared: Prepared, options: RunOptions, place: CommandCo
     """Raise EarlyRefusalError if the gates refuse the run in any environment."""
     if leaves_open(options):
         return
+    await asyncio.to_thread(refuse_early, prepared, _policies_of(place))
+
+
+def _policies_of(place: CommandContext) -> Path:
+    """The folder of the policies that the stack of the home has, or will have. Raises ConfigurationError."""
     state = read(place.home)
-    policies = Path(state.policies) if state is not None and state.policies else _policies_ahead(place)
-    await asyncio.to_thread(refuse_early, prepared, policies)
-
-
-def _policies_ahead(place: CommandContext) -> Path:
-    """The folder of the policies that a stack of the home will have. Raises ConfigurationError."""
+    if state is not None and state.policies:
+        return Path(state.policies)
     if (named := settings.load().policies) is not None:
         return named
     return write_own_policies(place.home, place.key) if is_interactive() else policy_directory()
@@ -361,8 +362,15 @@ async def environments_for(
     from gatewright.app.environments.plan import Installer
     from gatewright.app.environments.prepare import prepare_environments
 
+    egress, secrets = settings.egress_policy(_policies_of(place))
     tree = await asyncio.to_thread(baseline_tree, user_checkout(top), ref)
-    installer = Installer(settings.installer_environment(), source_builds=settings.load().source_builds)
+    installer = Installer(
+        settings.installer_environment(),
+        source_builds=settings.load().source_builds,
+        egress=egress,
+        secrets=secrets,
+        sandbox=settings.DoctorSettings.load().sandbox,
+    )
     return await prepare_environments(place.home.resolve(), tree, commands, installer, note, first=first)
 
 
