@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,10 @@ from gatewright.app.environments.registries import (
     python_registries,
     rust_registries,
 )
+from gatewright.clock import SystemClock
+from gatewright.egress.allowed import AnyAddress
+from gatewright.egress.gateway import EgressGateway
+from gatewright.egress.policy import EgressPolicy
 
 WORD = "very-secret-word"
 
@@ -48,6 +53,28 @@ def test_a_variable_of_pip_counts_more_than_its_file(tmp_path: Path) -> None:
     assert (hosts_of(found), found.variables["PIP_PRE"]) == (["one.example"], "true")
     found = python_registries(installer(tmp_path, files, PIP_INDEX_URL="https://two.example:8443/simple"))
     assert hosts_of(found) == ["two.example:8443"]
+
+
+def test_authorities_that_the_user_trusts_check_registries(tmp_path: Path) -> None:
+    bundle = tmp_path / "authorities.pem"
+    bundle.write_bytes(
+        EgressGateway(EgressPolicy(version="1"), AnyAddress(), print, clock=SystemClock(), secrets={}).certificate
+    )
+    found = python_registries(installer(tmp_path, PIP_CERT=str(bundle)))
+    context = found.tls()
+    assert context is not None
+    assert ssl.create_default_context().cert_store_stats()["x509_ca"] + 1 == context.cert_store_stats()["x509_ca"]
+    cargo, _ = rust_registries(installer(tmp_path, {".cargo/config.toml": f'[http]\ncainfo = "{bundle}"\n'}))
+    assert cargo.trusted == str(bundle)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_an_unusable_file_of_authorities_is_refused(tmp_path: Path, content: str | None) -> None:
+    bundle = tmp_path / "authorities.pem"
+    if content is not None:
+        bundle.write_text(content)
+    with pytest.raises(NotPreparedError, match="cannot be read"):
+        python_registries(installer(tmp_path, PIP_CERT=str(bundle))).tls()
 
 
 def test_the_public_index_of_python_brings_the_host_of_its_files(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -67,7 +68,8 @@ class Registries:
     """The user's registries, as the gateway and the box need them.
 
     ``variables`` (``HOME`` in them is the home in the box) and ``files`` (by path below it) are an installer's configuration
-    without credentials, which are in ``secrets``, named by the sources. ``shown`` are local folders of packages.
+    without credentials, which are in ``secrets``, named by the sources. ``shown`` are local folders of packages. ``trusted`` is
+    a file of authorities that the gateway trusts besides the system's.
     """
 
     sources: tuple[EgressSource, ...] = ()
@@ -75,6 +77,18 @@ class Registries:
     variables: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     shown: tuple[Path, ...] = ()
+    trusted: str = ""
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return how the gateway checks registries; None: as the system does. Raises NotPreparedError for an unusable file."""
+        if not self.trusted:
+            return None
+        context = ssl.create_default_context()
+        try:
+            context.load_verify_locations(self.trusted)
+        except OSError as error:
+            raise NotPreparedError(f"your configuration trusts {self.trusted}, which cannot be read: {error}") from error
+        return context
 
 
 class PullPhase:
@@ -90,7 +104,9 @@ class PullPhase:
         self._gateway: EgressGateway | None = None  # without a registry there is nothing to connect to
         if policy.sources:
             allowed = addresses(policy.sources)
-            self._gateway = EgressGateway(policy, allowed, self._keep_record, clock=SystemClock(), secrets=secrets)
+            self._gateway = EgressGateway(
+                policy, allowed, self._keep_record, clock=SystemClock(), secrets=secrets, tls=registries.tls()
+            )
 
     def summary(self) -> EgressSummary:
         """Return what the record of the environment names of its egress log."""

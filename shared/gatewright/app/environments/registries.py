@@ -1,7 +1,7 @@
 """The user's own registries, read on the host before the pull phase: sources for the gateway, settings for the box.
 
 A credential goes to the gateway alone. A local folder of packages is shown to the box. Settings of a tool that decide what is
-installed are kept; proxies, certificates and paths of the host are not.
+installed are kept, and authorities whose certificates it trusts; proxies and other paths of the host are not.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class UserSources:
         self._sources: dict[str, EgressSource] = {}
         self._secrets: dict[str, str] = {}
         self._shown: list[Path] = []
+        self.trusted = ""
 
     def add(self, address: str, credential: str = "") -> str:
         """Add a registry: ``http``, ``https`` or ``file``. Raises NotPreparedError for any other, and as ``add_folder``."""
@@ -92,7 +93,8 @@ class UserSources:
 
     def registries(self, variables: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> Registries:
         """Return all of it, with the settings of the box."""
-        return Registries(tuple(self._sources.values()), self._secrets, variables, files or {}, tuple(self._shown))
+        sources, shown = tuple(self._sources.values()), tuple(self._shown)
+        return Registries(sources, self._secrets, variables, files or {}, shown, trusted=self.trusted)
 
     def _add_remote(self, parts: SplitResult, credential: str) -> str:
         host = (parts.hostname or "").lower()
@@ -131,6 +133,7 @@ def python_registries(installer: Installer) -> Registries:
     """Return the user's registries of pip, from its files and variables. Raises NotPreparedError."""
     settings = dict(_pip_settings(installer.variables))
     found = UserSources("python", installer)
+    found.trusted = settings.get("cert", "")
     links = settings.get("find-links", "").split()
     variables = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_CACHE_DIR": "1"}
     variables["PIP_FIND_LINKS"] = " ".join(found.add(each) if "://" in each else found.add_folder(each) for each in links)
@@ -260,6 +263,7 @@ async def node_registries(program: str, scratch: Path, installer: Installer) -> 
     """Return the registries of the user's npm, pnpm or yarn."""
     settings = await _npm_settings(program, scratch, installer)
     found = UserSources("node", installer)
+    found.trusted = str(settings.get("cafile") or "")
     credentials = dict(_npm_credentials(settings, installer))
     addresses = {"registry": f"https://{PUBLIC_HOSTS[0]}/"}
     addresses |= {
@@ -322,6 +326,7 @@ def rust_registries(installer: Installer) -> tuple[Registries, str]:
     home = Path(installer.variables.get("CARGO_HOME") or Path(installer.variables.get("HOME", "/nonexistent"), ".cargo"))
     settings, tokens = _toml_of(home, "config"), _toml_of(home, "credentials")
     found = UserSources("rust", installer)
+    found.trusted = str(_table(settings, "http").get("cainfo") or "")
     keys = {
         str(table.get("index", "")).removeprefix("sparse+"): str(_table(_table(tokens, "registries"), name).get("token", ""))
         for name, table in _tables(_table(settings, "registries"))
