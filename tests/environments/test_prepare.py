@@ -21,6 +21,7 @@ from gatewright.app.environments.interpreters import allows
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.app.environments.python_recipe import python_recipe
+from gatewright.environment_inventory.reading import read_inventory
 from gatewright.host_facts import surroundings
 from gatewright.sandbox.environments import PREPARED
 from tests.ecosystems.python.trees import Tree
@@ -110,6 +111,10 @@ async def test_a_new_version_of_a_project_installs_nothing(tmp_path: Path, wheel
         assert f"{two}/bin/python" in script
         assert str(one) not in script
     assert (two / "bin" / "needed").stat().st_mode == (one / "bin" / "needed").stat().st_mode
+    for prefix in (one, two):
+        found = await asyncio.to_thread(read_inventory, prefix, "python")
+        assert {"needed", "own", "pip"} <= {each.name for each in found.packages}
+        assert (found.unknown, found.altered) == ((), ())
 
 
 @pytest.mark.long

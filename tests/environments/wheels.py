@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from gatewright.app.environments.project_record import record_line
 from tests.environments.registries import Reply
 
 
@@ -21,7 +22,8 @@ def make_wheel(folder: Path, name: str, version: str = "1.0", files: Mapping[str
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         **(files or {}),
     }
-    content[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in (*content, f"{info}/RECORD"))
+    lines = [record_line(path, text.encode()) for path, text in content.items()]
+    content[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"])
     place = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(place, "w") as wheel:
         for path, text in content.items():

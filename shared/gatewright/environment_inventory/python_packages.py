@@ -13,6 +13,7 @@ from email.parser import HeaderParser
 from typing import Final
 
 from gatewright.environment_inventory.trees import InstalledTree, host_of, one_line
+from gatewright.sandbox.environments import EGRESS_LOG, PREPARED
 
 _SITES: Final = ("site-packages", "dist-packages")
 _KINDS: Final = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
@@ -20,7 +21,7 @@ _ALGORITHMS: Final = ("sha256", "sha384", "sha512")
 #: Files of an installer about its own work: different for the same package.
 _OF_INSTALLER: Final = ("INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json")
 #: Files that tools write into an environment of their own, and that no package starts.
-_OWN: Final = ("pyvenv.cfg", ".gitignore", "CACHEDIR.TAG", ".lock", "gatewright-environment.json", "lib64")
+_OWN: Final = ("pyvenv.cfg", ".gitignore", "CACHEDIR.TAG", ".lock", PREPARED, EGRESS_LOG, "lib64")
 _SCRIPTS: Final = ("activate", "Activate.ps1", "deactivate.bat", "pydoc.bat", "python", "pypy")
 
 

@@ -15,7 +15,7 @@ from gatewright.app.environments.tool import run_tool
 #: Run by the environment's own interpreter while it is empty. Before 3.12 an environment has setuptools too, as with
 #: ``venv``. ``WHEEL_PKG_DIR`` is where distributions keep these wheels.
 UNPACK = """
-import glob, os, sys, sysconfig, zipfile
+import base64, glob, hashlib, os, sys, sysconfig, zipfile
 try:
     import ensurepip
 except ImportError:
@@ -32,9 +32,14 @@ for name in ("pip",) if sys.version_info >= (3, 12) else ("pip", "setuptools"):
         sys.exit("this Python has ensurepip, and no wheel of " + name + " with it: give --env DIR")
 for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
     place = os.path.join(sysconfig.get_path("scripts"), name)
+    text = "#!" + sys.executable + "\\nimport sys\\nfrom pip._internal.cli.main import main\\nsys.exit(main())\\n"
     with open(place, "w", encoding="utf-8") as script:
-        script.write("#!" + sys.executable + "\\nimport sys\\nfrom pip._internal.cli.main import main\\nsys.exit(main())\\n")
+        script.write(text)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
     os.chmod(place, 0o755)
+    for record in glob.glob(os.path.join(glob.escape(sysconfig.get_path("purelib")), "pip-*.dist-info", "RECORD")):
+        with open(record, "a", encoding="utf-8") as lines:
+            lines.write("../../../bin/%s,sha256=%s,%d\\n" % (name, digest, len(text.encode())))
 """
 
 

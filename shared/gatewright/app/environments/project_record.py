@@ -6,6 +6,9 @@ it, and ``import`` finds the candidate.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,13 +79,13 @@ def write_project_record(prefix: Path, record: ProjectRecord) -> None:
     folder.mkdir(mode=0o755)
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {record.name}\nVersion: {record.version}\n", "utf-8")
     (folder / "INSTALLER").write_text("gatewright\n", "ascii")
-    (folder / "RECORD").write_text("", "ascii")
     groups = dict.fromkeys(group for group, _, _ in record.points)
     text = "".join(
         f"[{group}]\n" + "".join(f"{name} = {target}\n" for each, name, target in record.points if each == group) + "\n"
         for group in groups
     )
     (folder / "entry_points.txt").write_text(text, "utf-8")
+    scripts: list[Path] = []
     for group, name, target in record.points:
         place, found = prefix / "bin" / name, _TARGET.fullmatch(target)
         attribute = found.get("attribute") if found is not None else None
@@ -97,6 +100,16 @@ def write_project_record(prefix: Path, record: ProjectRecord) -> None:
             words = {"module": found["module"], "first": attribute.partition(".")[0], "attribute": attribute}
             place.write_text(_SCRIPT.format(python=python, **words), "utf-8")
             place.chmod(0o755)
+            scripts.append(place)
+    written = [*(folder / name for name in ("METADATA", "INSTALLER", "entry_points.txt")), *scripts]
+    lines = [record_line(os.path.relpath(each, site), each.read_bytes()) for each in written]
+    (folder / "RECORD").write_text("".join([*lines, f"{folder.name}/RECORD,,\n"]), "utf-8")
+
+
+def record_line(path: str, content: bytes) -> str:
+    """Return the line of an installed file in a RECORD: path, digest and size (PEP 376)."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(content)}\n"
 
 
 def _points(tables: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:

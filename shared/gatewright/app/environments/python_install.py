@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from gatewright.app.environments.interpreters import Python, usable_python
 from gatewright.app.environments.pinned_uv import Make, uv_program
 from gatewright.app.environments.pip_phase import pip_phase
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made, is_whole
-from gatewright.app.environments.project_record import ProjectRecord, project_record, write_project_record
+from gatewright.app.environments.project_record import ProjectRecord, project_record, record_line, write_project_record
 from gatewright.app.environments.pull import Registries, pull_phase
 from gatewright.app.environments.python_recipe import Recipe, python_recipe
 from gatewright.app.environments.requirements import is_named
@@ -125,6 +125,7 @@ _MOST_BYTES = 1024 * 1024
 def link_environment(base: Path, prefix: Path) -> None:
     """Fill the empty folder ``prefix`` with what ``base`` holds. Blocks. Raises OSError."""
     own, other = os.fsencode(base), os.fsencode(prefix)
+    moved: dict[str, str] = {}
     for folder, names, files in os.walk(base):
         inside = Path(folder).relative_to(base)
         for name in (*names, *files):
@@ -134,8 +135,22 @@ def link_environment(base: Path, prefix: Path) -> None:
             elif source.is_dir():
                 target.mkdir(mode=0o755)
                 target.chmod(0o755)
-            elif not _write_moved(source, target, own, other, packaged=inside.parts[:1] == ("lib",)):
+            elif _write_moved(source, target, own, other, packaged=inside.parts[:1] == ("lib",)):
+                path = f"../../../{inside / name}"
+                moved[path] = record_line(path, target.read_bytes())
+            else:
                 _link(source, target)
+    for record in prefix.glob("lib/python*/site-packages/*.dist-info/RECORD"):
+        _record_moved(record, moved)
+
+
+def _record_moved(record: Path, moved: Mapping[str, str]) -> None:
+    """Replace the lines of scripts in the list of files of their package."""
+    lines = record.read_text("utf-8", "surrogateescape").splitlines(keepends=True)
+    changed = [moved.get(line.partition(",")[0], line) for line in lines]
+    if changed != lines:
+        record.unlink()  # the other environment's file
+        record.write_text("".join(changed), "utf-8", "surrogateescape")
 
 
 def _write_moved(source: Path, target: Path, own: bytes, other: bytes, *, packaged: bool) -> bool:

@@ -20,7 +20,7 @@ from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
 
 #: Increase this with every change of the result for the same files.
-_VERSION = 2
+_VERSION = 3
 _FILES = (
     "requirements.txt",
     *(f"requirements{dash}{name}.txt" for name in ("dev", "test", "tests", "testing", "ci") for dash in ("-", "_")),
