@@ -22,6 +22,7 @@ from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, InventorySummary, MutationBounds, Surroundings
 from gatewright.ecosystems.building import builds
+from gatewright.environment_inventory.pulls import ARTIFACT as EGRESS_LOG
 from gatewright.environment_inventory.summary import ARTIFACT, summary_of
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.errors import ConfigurationError, DeniedError, SandboxError
@@ -265,8 +266,10 @@ class TestRunnerHandler:
                     shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base)
                     await self._run_all(commands, shown, task, session, context, plain=plain)
                 if (listed := await listing) is not None:
-                    session.inventory = summary_of(*listed)
-                    session.artifacts += await _note_artifacts(ARTIFACT, listed[1], context)
+                    session.inventory = summary_of(listed.inventory, listed.content)
+                    notes = [(ARTIFACT, listed.content), *((EGRESS_LOG, log) for log in listed.logs)]
+                    for name, note in notes:
+                        session.artifacts += await _note_artifacts(name, note, context)
             finally:
                 listing.cancel()
 

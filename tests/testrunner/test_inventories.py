@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from gatewright.contracts import EnvironmentInventory, TestReport, codec
+from gatewright.contracts.inventory import PullFacts
 from gatewright.contracts.vocabulary import InventorySummary
+from gatewright.egress.record import EgressLog, EgressRecord
+from gatewright.environment_inventory.pulls import ARTIFACT as ARTIFACT_OF_LOG
 from gatewright.environment_inventory.summary import ARTIFACT, summary_of
+from gatewright.sandbox.environments import EGRESS_LOG, PREPARED, EgressSummary, PreparedEnvironment
 from tests.ecosystems.environments import make_environment
 from tests.ecosystems.suites import Suite
 from tests.environment_inventory.installed import install
@@ -79,3 +85,44 @@ async def test_without_an_environment_there_is_no_inventory(tmp_path: Path) -> N
     assert report.surroundings is not None
     assert (report.surroundings.inventory, report.status) == (None, "PASS")
     assert ARTIFACT not in {each.name for each in report.artifacts}
+
+
+def write_log(prefix: Path, *paths: str) -> EgressLog:
+    """Give the environment the record and the log of a pull."""
+    log = EgressLog(prefix / EGRESS_LOG)
+    for path in paths:
+        log.append(EgressRecord("pypi", "pypi.org", "GET", path, "allowed", "2026-01-02T00:00:00.000Z", status=200, bytes=7))
+    summary = EgressSummary(requests=len(paths), refused=0, bytes=7 * len(paths), head=log.head)
+    (prefix / PREPARED).write_bytes(msgspec.json.encode(PreparedEnvironment("pip", {}, egress=summary)))
+    return log
+
+
+async def test_the_egress_log_of_the_environment_is_in_the_report(tmp_path: Path) -> None:
+    suite = make_suite(tmp_path)
+    log = write_log(tmp_path / "env", "/simple/needed/", "/packages/needed.whl")
+    report = await suite.tested({}, PASSES)
+    (stored,) = [each for each in report.artifacts if each.name == ARTIFACT_OF_LOG]
+    assert suite.fixture.artifacts.stored[stored.uri] == log.path.read_bytes()
+    (tree,) = inventory(suite, report).trees
+    assert tree.pull == PullFacts(requests=2, refused=0, bytes=14, log_sha256=stored.sha256)
+    assert (figures(report).requests, tree.unknown) == (2, ())
+
+
+async def test_a_changed_egress_log_is_not_believed(tmp_path: Path) -> None:
+    suite = make_suite(tmp_path)
+    log = write_log(tmp_path / "env", "/simple/needed/", "/simple/more/")
+    log.path.write_bytes(log.path.read_bytes().splitlines(keepends=True)[0])
+    report = await suite.tested({}, PASSES)
+    (tree,) = inventory(suite, report).trees
+    assert tree.pull is None
+    assert "egress log was changed" in tree.faults[0]
+    assert not [each for each in report.artifacts if each.name == ARTIFACT_OF_LOG]
+
+
+async def test_an_egress_log_with_a_secret_does_not_leave_the_host(tmp_path: Path) -> None:
+    suite, token = make_suite(tmp_path), "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+    write_log(tmp_path / "env", f"/simple/{token}/")
+    report = await suite.tested({}, PASSES)
+    assert all(token.encode() not in data for data in suite.fixture.artifacts.stored.values())
+    (tree,) = inventory(suite, report).trees
+    assert (tree.pull, tree.faults) == (None, ("the egress log is unreadable, or has a secret",))

@@ -36,6 +36,19 @@ class InventoryPackage(Document):
     """Whether it was requested itself; left out: unknown."""
 
 
+class PullFacts(Document):
+    """What the installer of an environment read from registries."""
+
+    requests: Count
+    """Number of requests."""
+    refused: Count
+    """Number of requests that the egress gateway refused."""
+    bytes: Count
+    """Bytes of content that the installer received."""
+    log_sha256: Sha256
+    """Digest of the egress log."""
+
+
 class InventoryTree(Document):
     ecosystem: Ecosystem
     """Decides which packages were read."""
@@ -53,6 +66,8 @@ class InventoryTree(Document):
     """The first of them."""
     faults: Lines
     """Why something was not measured."""
+    pull: PullFacts | None = None
+    """The requests by which the environment was made; left out: not recorded."""
 
 
 class EnvironmentInventory(Document):

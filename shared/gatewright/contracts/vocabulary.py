@@ -162,6 +162,8 @@ class InventorySummary(Document):
     """Number of files that differ from their record."""
     faults: Count
     """Number of reasons why something was not measured."""
+    requests: Count = 0
+    """Number of requests to registries by which the environments were made."""
 
 
 class Surroundings(Document):

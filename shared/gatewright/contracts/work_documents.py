@@ -310,7 +310,7 @@ class ProvenanceTask(Document):
     commands: tuple[tuple[str, ...], ...]
     """Every argv that was run, as far as it is recorded."""
     egress_used: Literal["none", "pull-only"]
-    """Whether the network could be reached; usually none."""
+    """pull-only: an installer made the environment by requests to registries before the task. Commands have no network."""
     outputs: tuple[ProvenanceOutput, ...]
     """The files."""
     image_digest: str | None = None

@@ -49,7 +49,7 @@ class EgressLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         earlier = path.read_bytes() if path.exists() else b""
-        self._count = len(_records(earlier, ""))
+        self._count = len(parse_egress_log(earlier))
         self.head = _line_digest(earlier.splitlines()[-1]) if earlier else ""
 
     def append(self, record: EgressRecord) -> None:
@@ -68,10 +68,11 @@ def read_egress_log(path: Path, head: str = "") -> tuple[EgressRecord, ...]:
 
     Raises VerificationError (``egress_log_altered``) for any changed, missing or reordered line.
     """
-    return _records(path.read_bytes(), head)
+    return parse_egress_log(path.read_bytes(), head)
 
 
-def _records(data: bytes, head: str) -> tuple[EgressRecord, ...]:
+def parse_egress_log(data: bytes, head: str = "") -> tuple[EgressRecord, ...]:
+    """Return the records of the content of a log. ``head`` and errors as for ``read_egress_log``."""
     *lines, end = data.split(b"\n")
     if end:
         raise _altered(len(lines) + 1)

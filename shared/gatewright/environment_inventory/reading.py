@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.contracts import EnvironmentInventory
-from gatewright.contracts.inventory import MOST_NAMED, Ecosystem, InventoryTree
+from gatewright.contracts.inventory import MOST_NAMED, Ecosystem, InventoryTree, PullFacts
 from gatewright.environment_inventory.other_packages import CHECKSUMS, DOWNLOADS, MODULES, read_go, read_node, read_rust
+from gatewright.environment_inventory.pulls import pull_facts
 from gatewright.environment_inventory.python_packages import read_python, sites_of
 from gatewright.environment_inventory.trees import InstalledTree, one_line
-from gatewright.sandbox.environments import read_record
+from gatewright.errors import VerificationError
+from gatewright.sandbox.environments import EGRESS_LOG, PreparedEnvironment, read_record
 
 _Readers = Mapping[Ecosystem, Callable[[InstalledTree], None]]
 _READERS: Final[_Readers] = {"python": read_python, "node": read_node, "rust": read_rust, "go": read_go}
@@ -30,6 +32,7 @@ def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> Inventor
         tree.fault("no packages of a known ecosystem")
     else:
         _READERS[kind](tree)
+    pull = _read_pull(tree, record)
     return InventoryTree(
         ecosystem=kind,
         version=tree.version,
@@ -39,7 +42,18 @@ def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> Inventor
         altered_files=len(tree.altered),
         altered=tuple(map(one_line, sorted(tree.altered)[:MOST_NAMED])),
         faults=tuple(tree.faults),
+        pull=pull,
     )
+
+
+def _read_pull(tree: InstalledTree, record: PreparedEnvironment | None) -> PullFacts | None:
+    if record is None or record.egress is None:
+        return None
+    try:
+        return pull_facts(tree.read(EGRESS_LOG), record.egress.head)
+    except VerificationError as error:
+        tree.fault(f"the requests of its installer: {error.message}")
+        return None
 
 
 def _ecosystem_of(tree: InstalledTree) -> Ecosystem:

@@ -23,6 +23,7 @@ def summary_of(inventory: EnvironmentInventory, data: bytes) -> InventorySummary
         unknown_files=sum(tree.unknown_files for tree in inventory.trees),
         altered_files=sum(tree.altered_files for tree in inventory.trees),
         faults=sum(len(tree.faults) for tree in inventory.trees),
+        requests=sum(tree.pull.requests for tree in inventory.trees if tree.pull is not None),
     )
 
 
@@ -37,4 +38,5 @@ def summary_words(summary: InventorySummary) -> str:
     """Return the figures on one line."""
     words = f"{summary.environment}: {summary.packages} packages, {summary.unknown_files} unknown files"
     words += f", {summary.altered_files} altered files" if summary.altered_files else ""
-    return words + (f", {summary.faults} not measured" if summary.faults else "")
+    words += f", {summary.faults} not measured" if summary.faults else ""
+    return words + (f", {summary.requests} requests to registries" if summary.requests else "")

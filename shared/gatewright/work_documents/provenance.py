@@ -67,7 +67,7 @@ def _test_task(history: RunHistory, task_id: str, listed: Mapping[str, FileRecor
         started_at=report.started_at,
         finished_at=report.finished_at,
         commands=tuple(command.cmd_argv for command in report.commands),
-        egress_used="none",
+        egress_used="pull-only" if report.inventory is not None and report.inventory.requests else "none",
         outputs=_outputs(paths, listed, _class(history, task_id)),
         environment=contract.environment.prefixes if contract and contract.environment else None,
         sandbox=report.sandbox,
