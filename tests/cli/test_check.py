@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.app.stack import state
 from gatewright.contracts import RoleContractSummary, TaskContract, codec
 from gatewright.contracts.task_contract import Rollback
-from gatewright.contracts.vocabulary import AcceptanceTest, Executor
+from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.resources import policy_directory
 from tests.cli.conftest import Command
@@ -22,6 +23,7 @@ from tests.git.conftest import first_repository, make_trap
 from tests.git.conftest import make_repository as make_git_repository
 from tests.git.repositories import MakeRepository, MakeTrap, Repository
 from tests.rosters import make_keys, write_roster
+from tests.stack.test_state import make_state
 
 __all__ = ["first_repository", "make_git_repository", "make_trap"]
 
@@ -297,6 +299,24 @@ def test_without_the_repository_explain_lists_unjudged_rules(
     (tmp_path / "x.diff").write_text("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-read me\n+mine\n")
     said = gatewright("policy", "explain", write_contract(), "--patch", tmp_path / "x.diff", "--json")
     assert len(said.documents[0]["unjudged"]) == 2
+
+
+def test_an_environment_that_the_stack_does_not_offer_is_refused(
+    gatewright: Command, write_contract: WriteContract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, offered = tmp_path / "home", tmp_path / "env"
+    for folder in (home, offered):
+        folder.mkdir()
+    monkeypatch.setenv("GATEWRIGHT_HOME", str(home))
+    explain = ("policy", "explain", write_contract(environment=Environment(prefix="/nowhere/env")))
+    unknown = gatewright(*explain)
+    assert (unknown.exit_code, "not judged: the environment" in unknown.out) == (0, True)
+    state.write(home, make_state(environments=(str(offered),)))
+    refused = gatewright(*explain)
+    assert (refused.exit_code, "[environment_not_allowed]" in refused.out) == (1, True)
+    assert f"offered: {offered}" in refused.out
+    passed = gatewright("policy", "explain", write_contract(environment=Environment(prefix=str(offered))))
+    assert (passed.exit_code, "the environment" in passed.out) == (0, False)
 
 
 def test_a_patch_is_explained_by_the_rules_of_the_diff_gate(

@@ -136,7 +136,7 @@ def explain(
     json_output: JsonOutput = False,
 ) -> None:
     from gatewright.app.cli.context import find_own_policies, find_place
-    from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, read_contract
+    from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, judge_environment, read_contract, stack_environments
     from gatewright.app.cli.user_git import with_orderer
     from gatewright.contracts import RunRequest, TaskContract, codec
     from gatewright.ledger.role_bindings import role_contract_summary
@@ -149,8 +149,10 @@ def explain(
     data = read_document(str(patch)) if patch is not None else None
     source = str(Path(repo).absolute()) if repo is not None and Path(repo).is_dir() else repo
     change = ChangeLocation(source, base, patch=data)
-    folder = policies or find_own_policies(find_place())
+    here = find_place()
+    folder = policies or find_own_policies(here)
     answer = ask_gates(document, change, policies=folder, judge_policy=True, publisher=publisher, kind=kind)
+    answer = judge_environment(answer, submitted.environment, stack_environments(here.home if here.bus is None else None))
     place = Path(source) if source is not None and Path(source).is_dir() else None
     compiled = codec.decode(document, TaskContract)
     proofs = asyncio.run(preview_proofs(compiled, place, base))

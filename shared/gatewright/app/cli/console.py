@@ -13,13 +13,12 @@ import typer
 from gatewright.app.cli.doctor import for_observer, see_cluster
 from gatewright.app.cli.options import grouped
 from gatewright.app.cli.output import note, reported, write_line
-from gatewright.errors import ConfigurationError, DeniedError
+from gatewright.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from gatewright.app.cli.context import CommandContext
     from gatewright.app.console.submitting import SubmitAccess
     from gatewright.contracts import GateReport, RoleContractSummary, RunRequest
-    from gatewright.contracts.vocabulary import Environment
     from gatewright.git.mirror import Mirrors
 
 #: Environments that the form offers.
@@ -145,51 +144,26 @@ class ExplainedRequest:
     reports: tuple[GateReport, ...]
     unjudged: tuple[str, ...]
     role: RoleContractSummary
-    environment_fault: str = ""
 
 
 def _explain_request(request: RunRequest, publisher: str, home: Path | None) -> ExplainedRequest:
-    from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, read_contract
+    from gatewright.app.cli.dry_run import ChangeLocation, ask_gates, judge_environment, read_contract, stack_environments
     from gatewright.contracts import TaskContract, codec
     from gatewright.ledger.role_bindings import role_contract_summary
 
     contract = read_contract(request)
     answer = ask_gates(contract, ChangeLocation(), judge_policy=True, publisher=publisher, kind="request")
     role = role_contract_summary(codec.decode(contract, TaskContract))
-    fault, unjudged = _judged_environment(request.environment, _stack_environments(home))
-    return ExplainedRequest(answer.reports, (*answer.unjudged, *unjudged), role, fault)
-
-
-def _judged_environment(environment: Environment | None, listed: tuple[str, ...] | None) -> tuple[str, tuple[str, ...]]:
-    """Return why the environment is refused, and what this host could not check."""
-    from gatewright.tasks.inputs import EVERY, environment_prefix
-
-    if environment is None:
-        return "", ()
-    if listed is None:
-        return "", ("the environment: this page cannot see which environments the system offers; a run asks it",)
-    try:
-        for each in environment.all:
-            environment_prefix(each, tuple(map(Path, listed)))
-    except DeniedError as error:
-        shown = ", ".join(each for each in listed if not each.endswith(EVERY)) or "none"
-        return f"{error.message}; offered: {shown}. Offer it with: gatewright up --env FOLDER", ()
-    return "", ()
-
-
-def _stack_environments(home: Path | None) -> tuple[str, ...] | None:
-    """Return the environments of the local stack from its state file; None without a stack."""
-    from gatewright.app.stack.state import read
-
-    state = read(home) if home is not None else None
-    return state.environments if state is not None else None
+    judged = judge_environment(answer, request.environment, stack_environments(home))
+    return ExplainedRequest(judged.reports, judged.unjudged, role)
 
 
 def _offered_environments(home: Path | None) -> tuple[str, ...] | None:
     """Return the environments to choose from; ``FOLDER/*`` is expanded to the folders in it."""
+    from gatewright.app.cli.dry_run import stack_environments
     from gatewright.tasks.inputs import EVERY
 
-    listed = _stack_environments(home)
+    listed = stack_environments(home)
     if listed is None:
         return None
     found: list[str] = []

@@ -16,16 +16,19 @@ from pathlib import Path
 from typing import Protocol, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from gatewright.app.cli.user_git import user_checkout
 from gatewright.contracts import GateReport, RoleContractSummary, RunRequest, TaskContract, codec
-from gatewright.contracts.reports import RuleOutcome
-from gatewright.errors import ConfigurationError
+from gatewright.contracts.reports import RuleOutcome, Violation
+from gatewright.contracts.vocabulary import Environment
+from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.foreign_documents import read_json
 from gatewright.git.host.staged import staged_commit
 from gatewright.reasons import advice_for
 from gatewright.resources import policy_directory
 from gatewright.secrets.selection import DEFAULT_SCANNER, load_ahead, local_catalogue
+from gatewright.tasks.inputs import EVERY, environment_prefix
 from gatewright.view.safe_text import printable
 from gatewright.work_documents.remarks import first_lines, gate_remarks
 
@@ -71,6 +74,40 @@ class DryRunAnswer(msgspec.Struct, frozen=True):
     def rules(self) -> tuple[tuple[str, RuleOutcome], ...]:
         """Return every rule that was applied, with its gate, in order."""
         return tuple((report.gate, rule) for report in self.reports for rule in report.rules)
+
+
+def judge_environment(answer: DryRunAnswer, environment: Environment | None, listed: tuple[str, ...] | None) -> DryRunAnswer:
+    """Return the answer with a verdict on the environment, which roles judge and no gate.
+
+    ``listed``: the folders that the roles of this host offer; None where they are unknown.
+    """
+    if environment is None:
+        return answer
+    if listed is None:
+        words = "the environment: no stack of this host shows which environments it offers; a run asks it"
+        return replace(answer, unjudged=(*answer.unjudged, words))
+    try:
+        for each in environment.all:
+            environment_prefix(each, tuple(map(Path, listed)))
+    except DeniedError as error:
+        shown = ", ".join(each for each in listed if not each.endswith(EVERY)) or "none"
+        fault = f"{error.message}; offered: {shown}. Offer it with: gatewright up --env FOLDER"
+        report = answer.reports[0]
+        code = report.code if report.verdict == "FAIL" else error.reason
+        violation = Violation(code=error.reason, rule="environment", detail=fault)
+        rule = RuleOutcome(rule="environment", verdict="FAIL", detail=fault)
+        violations, rules = (*report.violations, violation), (*report.rules, rule)
+        report = replace(report, verdict="FAIL", code=code, violations=violations, rules=rules)
+        return replace(answer, reports=(report, *answer.reports[1:]))
+    return answer
+
+
+def stack_environments(home: Path | None) -> tuple[str, ...] | None:
+    """Return the environments of the local stack from its state file; None without a stack."""
+    from gatewright.app.stack.state import read
+
+    state = read(home) if home is not None else None
+    return state.environments if state is not None else None
 
 
 def read_contract(document: RunRequest | TaskContract) -> bytes:

@@ -19,7 +19,6 @@ from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.roles import may
 from gatewright.client.client import Client
 from gatewright.contracts import GateReport, RoleContractSummary, RunRequest
-from gatewright.contracts.reports import Violation
 from gatewright.errors import DeniedError, GatewrightError, LimitError
 from gatewright.reasons import advice_for
 from gatewright.view.filters import choices_of
@@ -33,8 +32,7 @@ MOST_BRANCHES = 500
 class Explanation(Protocol):
     """The gates' verdict on an unsent request; ``unjudged``: checks that could not run, described.
 
-    ``role``: the role that its contract would resolve to. ``environment_fault``: why its environment is refused; empty if
-    accepted.
+    ``role``: the role that its contract would resolve to.
     """
 
     @property
@@ -45,9 +43,6 @@ class Explanation(Protocol):
 
     @property
     def role(self) -> RoleContractSummary: ...
-
-    @property
-    def environment_fault(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +156,6 @@ class SubmitPaths:
 
     def _part(self, *, error: GatewrightError | None, found: Explanation | None) -> Response:
         violations = [each for report in found.reports for each in report.violations] if found is not None else []
-        if found is not None and found.environment_fault:
-            fault = found.environment_fault
-            violations.append(Violation(code="environment_not_allowed", rule="environment", detail=fault))
         advice = dict.fromkeys(words for each in violations if (words := advice_for(each.code)))
         text = self.pages.templates.get_template("check.html").render(
             error=error, found=found, violations=violations, advice=list(advice)
