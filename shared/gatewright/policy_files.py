@@ -70,7 +70,7 @@ POLICY_FILES: Final = (
     PolicyEntry("retention.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("stores.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("forges.json", "apart", frozenset({COMMAND_LINE})),
-    PolicyEntry("egress.json", "apart"),
+    PolicyEntry("egress.json", "apart", frozenset({COMMAND_LINE})),
 )
 #: The files that every gatekeeper needs, and those that follow in the digest; others are sorted by name.
 REQUIRED: Final = tuple(each.name for each in POLICY_FILES if each.presence == "required")

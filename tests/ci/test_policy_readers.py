@@ -22,6 +22,7 @@ LOADERS = {
     "repositories.json": r"open_mirrors\(|REPOSITORIES_FILE\.load\(",
     "stores.json": r"STORES_FILE\.load\(",
     "forges.json": r"load_forges\(",
+    "egress.json": r"EGRESS_FILE\.load_if_present\(",
     "research.json": r"RESEARCH_FILE\.load\(",
     "retention.json": r"load_expiry\(",
 }
