@@ -64,6 +64,7 @@ POLICY_FILES: Final = (
     PolicyEntry("beats.json", "optional"),
     PolicyEntry("queues.json", "optional"),
     PolicyEntry("budgets.json", "optional"),
+    PolicyEntry("licences.json", "optional"),
     PolicyEntry(APPROVAL_RULES, "apart"),
     PolicyEntry(ROSTER, "apart"),
     PolicyEntry("CODEOWNERS", "apart"),

@@ -66,6 +66,7 @@ from gatewright.services.gatekeeper.gates.landing.targets import TargetWatch
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
 from gatewright.services.gatekeeper.gates.reports.citations import judge_citations
+from gatewright.services.gatekeeper.gates.reports.licences import judge_licences
 from gatewright.services.gatekeeper.gates.reports.played_tests import TestHistory, judge_played
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
@@ -141,6 +142,7 @@ class GateEngine:
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
                 judge_artifacts(context, tests.artifacts, outputs)
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
+                await judge_licences(context, tests)
                 await judge_played(context, tests, run, self.history)
                 shown = shown_to_makers(tests, _contract(run))
                 if shown is not tests:

@@ -43,6 +43,7 @@ from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rule
 from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE, CommandAllowlist
 from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE, BeatsPolicy, SharesPolicy
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
+from gatewright.services.gatekeeper.policies.licences import LICENCES_FILE, LicencesPolicy
 from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
 from gatewright.services.gatekeeper.policies.packs import PACKS_FILE, PolicyPacks
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy
@@ -184,6 +185,7 @@ class Policies:
     queues: QueueRules
     research: ResearchPolicy
     budgets: BudgetsPolicy
+    licences: LicencesPolicy
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -261,7 +263,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         reader.read_if_present(TRANSFERS_FILE),
     )
     pools, shares, queues = reader.read(POOLS_FILE), reader.read(SHARES_FILE), reader.read(QUEUES_FILE)
-    research, budgets = reader.read(RESEARCH_FILE), reader.read(BUDGETS_FILE)
+    research, budgets, licences = reader.read(RESEARCH_FILE), reader.read(BUDGETS_FILE), reader.read(LICENCES_FILE)
     check_action_signers(str(QUEUES_FILE.path(folder)), queues, people.roster()[0])
     known = {publisher.name for publisher in listed.publishers}
     named_publishers = tuple(publisher.name for publisher in publishers.publishers if publisher.name not in known)
@@ -288,6 +290,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         queues=queues,
         research=research,
         budgets=budgets,
+        licences=licences,
         rules=rules,
         matcher=_matcher(PROTECTED_FILE.path(folder), protected),
         sha256=policies_sha256(digests, named_publishers),

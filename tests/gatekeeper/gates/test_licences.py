@@ -1,0 +1,121 @@
+"""Licences of the packages that commands saw, judged by the operator's policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gatewright.contracts import EnvironmentInventory, GateReport, codec
+from gatewright.contracts.inventory import InventoryPackage
+from gatewright.contracts.vocabulary import EnvironmentState, Surroundings
+from gatewright.environment_inventory.summary import ARTIFACT, summary_of
+from gatewright.services.gatekeeper.gates.reports.licences import is_refused
+from gatewright.services.gatekeeper.policies.licences import LicencesPolicy
+from gatewright.tasks.inputs import reference
+from tests.attacks.people import Inbox, open_inbox
+from tests.attacks.whole_gatekeeper import make_tests
+from tests.evidence.test_inventories import TREE
+from tests.gatekeeper.publishing import HandClock
+from tests.git.repositories import MakeRepository
+
+Opened = Callable[..., AbstractAsyncContextManager[Inbox]]
+SEEN = EnvironmentState(prefix="/srv/env", place_sha256="1" * 64, files_sha256="2" * 64)
+REFUSED = frozenset({"gpl-3.0-only", "bsd, mit"})
+
+
+@pytest.mark.parametrize(
+    "licence",
+    [
+        "GPL-3.0-only",
+        "gpl-3.0-ONLY",
+        "MIT AND GPL-3.0-only",
+        "(MIT OR Apache-2.0) AND (GPL-3.0-only)",
+        "GPL-3.0-only WITH Classpath-exception-2.0",
+        "GPL-3.0-only OR GPL-3.0-only",
+        "BSD, MIT",
+    ],
+)
+def test_a_refused_licence_is_found_in_an_expression(licence: str) -> None:
+    assert is_refused(licence, REFUSED)
+
+
+@pytest.mark.parametrize(
+    "licence",
+    ["MIT", "MIT OR GPL-3.0-only", "MIT AND (GPL-3.0-only OR Apache-2.0)", "GPLv3 (or later)", "((((", "AND", "x" * 400],
+)
+def test_other_licences_and_a_choice_are_permitted(licence: str) -> None:
+    assert not is_refused(licence, REFUSED)
+
+
+@pytest.fixture
+def opened(make_repository: MakeRepository, tmp_path: Path) -> Opened:
+    def open_with(policy: LicencesPolicy) -> AbstractAsyncContextManager[Inbox]:
+        def adapt(policies: Path) -> None:
+            (policies / "licences.json").write_text(json.dumps(policy.model_dump()))
+
+        return open_inbox(make_repository(), tmp_path, clock=HandClock(), adapt=adapt)
+
+    return open_with
+
+
+def policy(**fields: object) -> LicencesPolicy:
+    return LicencesPolicy.model_validate({"version": "1", "refuse": ("GPL-3.0-only",), **fields})
+
+
+async def verdict(inbox: Inbox, *packages: InventoryPackage, listed: bool = True, stored: bool = True) -> GateReport:
+    """The verdict on tests that saw an environment with these packages."""
+    gatekeeper = inbox.gatekeeper
+    await inbox.submit()
+    await gatekeeper.work(gatekeeper.patch({"README.md": b"another text\n"}))
+    report = make_tests(await gatekeeper.review())
+    inventory = EnvironmentInventory(trees=(replace(TREE, packages=packages),))
+    data = codec.encode(inventory)
+    if stored:
+        await gatekeeper.bus.put_artifact(data)
+    figures = summary_of(inventory, data) if listed else None
+    seen = Surroundings(versions={}, host={}, environment=SEEN, inventory=figures)
+    artifacts = (*report.artifacts, *([reference(ARTIFACT, data)] if listed and stored else []))
+    await gatekeeper.answer("testrunner", replace(report, surroundings=seen, artifacts=artifacts))
+    return (await gatekeeper.reports("tests"))[-1]
+
+
+def package(name: str, licence: str | None) -> InventoryPackage:
+    return InventoryPackage(name=name, version="1.0", purl=f"pkg:pypi/{name}@1.0", licence=licence)
+
+
+async def test_a_package_with_a_refused_licence_is_named(opened: Opened) -> None:
+    async with opened(policy()) as inbox:
+        report = await verdict(inbox, package("good", "MIT"), package("bad", "GPL-3.0-only"), package("none", None))
+    assert [(each.code, each.detail) for each in report.violations] == [
+        ("licence_refused", "bad 1.0: its licence is GPL-3.0-only")
+    ]
+
+
+async def test_an_excepted_package_passes(opened: Opened) -> None:
+    async with opened(policy(except_packages=("Bad",))) as inbox:
+        assert (await verdict(inbox, package("bad", "GPL-3.0-only"))).verdict == "PASS"
+
+
+async def test_undeclared_licences_can_be_refused(opened: Opened) -> None:
+    async with opened(policy(refuse=(), undeclared="refused")) as inbox:
+        report = await verdict(inbox, package("none", None))
+    assert [each.detail for each in report.violations] == ["none 1.0: it declares no licence"]
+
+
+@pytest.mark.parametrize("case", ["unlisted", "not stored"])
+async def test_an_environment_without_an_inventory_is_refused(opened: Opened, case: str) -> None:
+    async with opened(policy()) as inbox:
+        report = await verdict(inbox, listed=case != "unlisted", stored=case != "not stored")
+    assert "licences_unknown" in {each.code for each in report.violations}
+
+
+async def test_without_the_policy_no_licence_is_judged(opened: Opened) -> None:
+    async with opened(policy(refuse=())) as inbox:
+        report = await verdict(inbox, package("bad", "GPL-3.0-only"))
+    assert report.verdict == "PASS"
+    assert "licences" not in {each.rule for each in report.rules}
