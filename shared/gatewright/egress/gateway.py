@@ -240,7 +240,7 @@ class EgressGateway:
         source = self._upstream.judge(url)
         exchange.source = source.name
         async with asyncio.timeout(self._policy.seconds):
-            await self._upstream.fetch(url, source, exchange, answer, head.headers.get("accept", ""))
+            await self._upstream.fetch(url, source, exchange, answer, head.headers)
 
     def _parse_address(self, head: RequestHead, tunnel: _Site | None, exchange: Exchange) -> URL:
         """Return the canonical address of a request, whose parts all name one host."""

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import ssl
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -79,6 +80,8 @@ class Upstream:
         self._pins: dict[tuple[str, int], str] = {}
         self._pinning = asyncio.Lock()
         self._indexes = asyncio.Semaphore(_INDEXES)
+        #: The versions of index pages that this pull has read: only such a one may be asked for again.
+        self._versions: dict[str, str] = {}
         #: Addresses that a registry redirected to, with the number of redirects that led there.
         self._targets: dict[str, int] = {}
         self._total = 0
@@ -121,35 +124,49 @@ class Upstream:
             raise DeniedError(f"{url.host}{url.raw_path[:200]}: {refusal}", code="egress_address_refused")
         return source
 
-    async def fetch(self, url: URL, source: EgressSource, exchange: Exchange, answer: Answer, accept: str) -> None:
-        """Send the request of an allowed address, and pass its answer on.
+    async def fetch(self, url: URL, source: EgressSource, exchange: Exchange, answer: Answer, given: Mapping[str, str]) -> None:
+        """Send the request of an allowed address, and pass its answer on. ``given`` are the client's headers.
 
         Raises DeniedError for an answer that a rule ends, UnavailableError for one that is unusable; ``aiohttp.ClientError``,
         OSError and ValueError if there is none.
         """
         exchange.ip = await self._pin(url, source)
-        headers = {"User-Agent": f"gatewright/{__version__}", "Accept": _media_types(accept), "Accept-Encoding": "identity"}
+        is_index = exchange.method == "GET" and self._allowed.reads(str(url))
+        headers = {"User-Agent": f"gatewright/{__version__}", "Accept": _media_types(given.get("accept", ""))}
+        headers["Accept-Encoding"] = "gzip" if is_index else "identity"
+        known = self._versions.get(str(url), "")
+        if is_index and known and given.get("if-none-match") == known:
+            headers["If-None-Match"] = known
         if source.credential:
             headers["Authorization"] = self._authorizations[source.name]
         async with self._session.request(exchange.method, url, headers=headers, allow_redirects=False) as reply:
             exchange.status = reply.status
-            if 300 <= reply.status < 400:
+            kept = {name: reply.headers[name][:1000] for name in _KEPT if name in reply.headers}
+            if reply.status == 304 and "If-None-Match" in headers:
+                await answer.begin(304, kept, None)
+            elif 300 <= reply.status < 400:
                 await self._redirect(url, source, reply, answer)
                 return
-            length = self._check(url, reply)
-            kept = {name: reply.headers[name][:1000] for name in _KEPT if name in reply.headers}
-            if reply.status == 200 and exchange.method == "GET" and self._allowed.reads(str(url)):
-                # The client receives an index page after it was read here: it may then ask for what the page names.
-                async with self._indexes:
-                    page = b"".join([part async for part in self._parts(reply, exchange, _INDEX_BYTES)])
-                    await asyncio.to_thread(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
-                    await answer.begin(200, kept, len(page))
-                    await answer.send(page)
+            elif reply.status == 200 and is_index:
+                await self._pass_index(url, reply, exchange, answer, kept)
             else:
-                await answer.begin(reply.status, kept, length)
+                await answer.begin(reply.status, kept, self._check(url, reply))
                 async for part in self._parts(reply, exchange, self._policy.answer_bytes):
                     await answer.send(part)
             await answer.end()
+
+    async def _pass_index(
+        self, url: URL, reply: aiohttp.ClientResponse, exchange: Exchange, answer: Answer, kept: Mapping[str, str]
+    ) -> None:
+        """Read an index page, and pass it on: the client may then ask for what it names."""
+        packed = reply.headers.get("Content-Encoding", "identity").lower() == "gzip"
+        self._check(url, reply, packed=packed)
+        async with self._indexes:
+            page = b"".join([part async for part in self._parts(reply, exchange, _INDEX_BYTES, packed=packed)])
+            await asyncio.to_thread(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
+            self._versions[str(url)] = kept.get("ETag", "")
+            await answer.begin(200, kept, len(page))
+            await answer.send(page)
 
     async def _pin(self, url: URL, source: EgressSource) -> str:
         host, port = str(url.raw_host), int(url.port or 0)
@@ -185,17 +202,23 @@ class Upstream:
         await answer.begin(reply.status, {"Location": str(target)}, 0)
         await answer.end()
 
-    def _check(self, url: URL, reply: aiohttp.ClientResponse) -> int | None:
+    def _check(self, url: URL, reply: aiohttp.ClientResponse, *, packed: bool = False) -> int | None:
         """Return the length that the answer declares."""
-        if reply.headers.get("Content-Encoding", "identity").lower() != "identity" or reply.status in {101, 407}:
+        plain = packed or reply.headers.get("Content-Encoding", "identity").lower() == "identity"
+        if not plain or reply.status in {101, 407}:
             words = f"{url.host} answered in a form that was not asked for: status {reply.status}, or compressed"
             raise UnavailableError(words, code="egress_source_unavailable")
         if (reply.content_length or 0) > self._policy.answer_bytes:
             raise _too_much(f"{url.host}: an answer has at most {self._policy.answer_bytes} bytes")
         return reply.content_length
 
-    async def _parts(self, reply: aiohttp.ClientResponse, exchange: Exchange, most: int) -> AsyncIterator[bytes]:
-        async for part in reply.content.iter_any():
+    async def _parts(
+        self, reply: aiohttp.ClientResponse, exchange: Exchange, most: int, *, packed: bool = False
+    ) -> AsyncIterator[bytes]:
+        """Yield the content as the client gets it. ValueError if packed content is broken or has no end."""
+        unpacker = zlib.decompressobj(wbits=31) if packed else None
+        async for data in reply.content.iter_any():
+            part = data if unpacker is None else _unpack(unpacker, data, most)
             if exchange.bytes + len(part) > min(most, self._policy.answer_bytes):
                 raise _too_much(
                     f"{exchange.host}: an answer has at most {self._policy.answer_bytes} bytes, an index {_INDEX_BYTES}"
@@ -206,6 +229,17 @@ class Upstream:
             self._total += len(part)
             exchange.digest.update(part)
             yield part
+        if unpacker is not None and (not unpacker.eof or unpacker.unused_data):
+            raise ValueError("its compressed content has no end")
+
+
+def _unpack(unpacker: Any, data: bytes, most: int) -> bytes:
+    """Return the content of a piece, at most one byte more than ``most``. Raises ValueError."""
+    try:
+        part: bytes = unpacker.decompress(data, most + 1)
+    except zlib.error as error:
+        raise ValueError(f"its compressed content is broken: {error}") from error
+    return part
 
 
 def _media_types(value: str) -> str:
