@@ -30,6 +30,7 @@ def make_used_metrics(role: str = "worker") -> Metrics:
     metrics.lock_wait_over(0.3)
     metrics.sandbox_failed("task")
     metrics.bundles_owed(1)
+    metrics.budgets_used({"team": 0.5})
     metrics.runs_silent(1)
     metrics.status_claim("worker", "counted")
     metrics.merge_queues(entries=3, held=1)
@@ -150,8 +151,8 @@ def test_what_is_known_beforehand_is_zero_from_the_start() -> None:
 def test_no_label_is_an_id() -> None:
     labels = {label for metric in METRICS for label in metric.labels}
     ours = {"role", "outcome", "code", "gate", "verdict", "version", "queue", "pool", "class", "state", "stage", "during"}
-    # A publisher has a name in the operator's own configuration; those beyond ``MOST_PUBLISHERS`` are told together.
-    assert labels == ours | {"publisher", "room"}
+    # Publishers and budgets have names in the operator's own configuration; publishers beyond ``MOST_PUBLISHERS`` share one.
+    assert labels == ours | {"publisher", "room", "budget"}
 
 
 def test_label_values_are_those_of_the_topology_and_the_ledger() -> None:
