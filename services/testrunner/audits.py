@@ -24,7 +24,7 @@ from gatewright.foreign_documents import read_json
 from gatewright.sandbox import Sandbox
 from gatewright.services.testrunner.instrumented import build_earlier
 from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.written_report import read_report
+from gatewright.services.testrunner.written_report import cause_of, read_report
 from gatewright.workspace import Workspaces
 
 #: What the child is started with, and its seconds and memory.
@@ -115,7 +115,7 @@ async def measure_audit(
         report = await asyncio.to_thread(read_report, place.workspace, required.file, written_before)
         found = await _judge(judge, AuditRequest(required, report, None, top))
     except (GatewrightError, OSError) as error:
-        return AuditResult(file=required.file, fault=_cause(error))
+        return AuditResult(file=required.file, fault=cause_of(error))
     if found.fault or not found.findings:
         return found
     return await _with_baseline(judge, argv, place, AuditRequest(required, report, None, top), sandbox, workspaces)
@@ -143,15 +143,11 @@ async def _with_baseline(
                 before = before.replace(top.encode(), asked.top.encode())
             return await _judge(judge, msgspec.structs.replace(asked, before=before))
         except (GatewrightError, OSError) as error:
-            return AuditResult(file=file, fault=f"on the baseline: {_cause(error)}")
+            return AuditResult(file=file, fault=f"on the baseline: {cause_of(error)}")
 
 
 async def _judge(judge: BoundedJudge, asked: AuditRequest) -> AuditResult:
     return _ANSWERS.decode(await judge.ask(msgspec.msgpack.encode(asked)))
-
-
-def _cause(error: GatewrightError | OSError) -> str:
-    return error.message if isinstance(error, GatewrightError) else error.strerror or str(error)
 
 
 def read_audit(question: bytes) -> bytes:

@@ -25,7 +25,7 @@ from gatewright.git.patches.lines import written_lines
 from gatewright.patterns import BytesPattern, TextPattern
 from gatewright.services.testrunner.mutation.sampling import changed_sources, mutable_files
 from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.written_report import read_report
+from gatewright.services.testrunner.written_report import cause_of, read_report
 from gatewright.tasks.inputs import RebuiltCandidate
 
 #: What the child is started with, and its seconds and memory.
@@ -86,8 +86,7 @@ async def measure_coverage(
         question = await _measure_request(place, required, report, languages)
         return _ANSWERS.decode(await BoundedJudge(_FUNCTION, _READING).ask(msgspec.msgpack.encode(question)))
     except (GatewrightError, OSError) as error:
-        words = error.message if isinstance(error, GatewrightError) else error.strerror or str(error)
-        return ChangedCoverage(file=required.file, fault=words)
+        return ChangedCoverage(file=required.file, fault=cause_of(error))
 
 
 async def _measure_request(

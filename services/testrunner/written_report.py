@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from gatewright.errors import GatewrightError
 from gatewright.workspace import Workspace
 
 #: Bytes of a report.
@@ -21,3 +22,8 @@ def read_report(workspace: Workspace, file: str, before: tuple[int, ...]) -> byt
         there = now or workspace.had(os.fsencode(file))
         raise OSError("the command left it as it was" if there else "the command did not write it")
     return workspace.read_written(file, MOST_BYTES)
+
+
+def cause_of(error: GatewrightError | OSError) -> str:
+    """Return for people why a report cannot be used."""
+    return error.message if isinstance(error, GatewrightError) else error.strerror or str(error)

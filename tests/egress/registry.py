@@ -187,7 +187,6 @@ async def served(
     secrets: Mapping[str, str] | None = None,
     addresses: Mapping[str, Sequence[str]] | None = None,
     record: Callable[[EgressRecord], None] | None = None,
-    extra: tuple[EgressSource, ...] = (),
     idle: float = 30.0,
     **limits: Any,
 ) -> AsyncIterator[Door]:
@@ -209,7 +208,6 @@ async def served(
         record or keep,
         clock=SystemClock(),
         secrets=secrets or {},
-        extra=extra,
         resolve=resolve,
         tls=registry.trust,
         idle=idle,

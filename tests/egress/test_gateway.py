@@ -16,7 +16,7 @@ from gatewright.clock import SystemClock
 from gatewright.egress.allowed import AnyAddress
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
-from gatewright.egress.record import EgressLog, EgressRecord, read_egress_log
+from gatewright.egress.record import EgressLog, EgressRecord, parse_egress_log
 from gatewright.errors import ConfigurationError
 from tests.egress.registry import FILES, INDEX, OTHER, RefusedTunnelError, Registry, get, read_body, read_head, served, standard
 from tests.git.access.servers import make_certificate
@@ -163,7 +163,7 @@ async def test_an_address_is_served_where_a_private_source_names_it() -> None:
     async with Registry({"/file": b"content"}).serving(tls=False) as registry:
         source = EgressSource(name="own", hosts=(f"127.0.0.1:{registry.port}",), private=True, http=True)
         place = f"127.0.0.1:{registry.port}"
-        async with served(registry, extra=(source,)) as door:
+        async with served(registry, sources=(*standard(registry), source)) as door:
             reply = await door.ask_plainly(f"GET http://{place}/file HTTP/1.1\r\nHost: {place}\r\n\r\n")
             twisted = await door.ask_plainly(f"GET http://2130706433:{registry.port}/file HTTP/1.1\r\nHost: {place}\r\n\r\n")
     assert (reply.body, twisted.status) == (b"content", 403)
@@ -309,7 +309,7 @@ async def test_the_log_of_a_pull_is_a_verified_chain(registry: Registry, tmp_pat
     async with served(registry, record=log.append) as door:
         await door.ask(f"{INDEX}:{registry.port}", get(registry, "/file?key=secret"))
         await door.ask(f"{INDEX}:{registry.port}", get(registry, "/file", method="PUT"))
-    records = read_egress_log(log.path, log.head)
+    records = parse_egress_log(log.path.read_bytes(), log.head)
     assert [(each.n, each.method, each.decision) for each in records] == [(1, "GET", "allowed"), (2, "PUT", "refused")]
     assert "secret" not in log.path.read_text()
     assert records[0].path == f"/file?sha256={hashlib.sha256(b'key=secret').hexdigest()}"

@@ -23,7 +23,7 @@ from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
-from gatewright.egress.record import read_egress_log
+from gatewright.egress.record import parse_egress_log
 from gatewright.sandbox.environments import EGRESS_LOG, PreparedEnvironment, read_record
 from tests.ecosystems.python.trees import Tree
 from tests.environments.registries import Reply, served
@@ -134,7 +134,7 @@ async def test_packages_come_through_the_gateway_and_are_logged(tmp_path: Path, 
     assert list(prefix.glob("lib/python*/site-packages/needed.py"))
     record = record_of(prefix).egress
     assert record is not None
-    logged = read_egress_log(prefix / EGRESS_LOG, record.head)
+    logged = parse_egress_log((prefix / EGRESS_LOG).read_bytes(), record.head)
     assert [each.path for each in logged if each.path == WHEEL] == asked[-1:] == [WHEEL]
     assert (record.requests, record.refused) == (len(logged), 0)
     assert record.bytes >= len((wheels / WHEEL.rpartition("/")[2]).read_bytes())

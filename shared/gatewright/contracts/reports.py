@@ -414,7 +414,7 @@ class AuditFinding(Document):
     level: AuditLevel
     """How serious it is."""
     message: str
-    """What the tool says, at most 500 characters."""
+    """Text of the tool, at most 500 characters."""
     path: str = ""
     """File in the repository; empty: none is named."""
     line: Count = 0

@@ -465,12 +465,14 @@ class Usage(Document):
 CoverageFormat = Literal["cobertura", "lcov", "go", "coverage_json"]
 #: A path from the repository's root, without ``..``.
 _FILE_INSIDE = r"\.?[^./\\\u0000-\u001f][^/\\\u0000-\u001f]*"
+#: A file that a command writes, from the repository's root.
+ReportPath = Annotated[str, Meta(max_length=4096, pattern=rf"^({_FILE_INSIDE}/)*{_FILE_INSIDE}{END}")]
 
 
 class CoverageRequirement(Document):
     """A coverage report that the command writes, and the part of the changed lines that it must show as executed."""
 
-    file: Annotated[str, Meta(max_length=4096, pattern=rf"^({_FILE_INSIDE}/)*{_FILE_INSIDE}{END}")]
+    file: ReportPath
     """Path of the report, from the repository's root."""
     changed_lines_percent: Annotated[int, Meta(ge=0, le=100)]
     """Percentage of the executable lines that the change wrote."""
@@ -493,7 +495,7 @@ AUDIT_LEVELS: tuple[AuditLevel, ...] = get_args(AuditLevel)
 class AuditRequirement(Document):
     """A file with findings or a score that the command writes, and what it may contain."""
 
-    file: Annotated[str, Meta(max_length=4096, pattern=rf"^({_FILE_INSIDE}/)*{_FILE_INSIDE}{END}")]
+    file: ReportPath
     """Path of the file, from the repository's root."""
     format: AuditFormat | None = None
     """SARIF 2, JUnit's XML, or JSON with a number "score"; null or absent: by the ending of the file (.sarif, .xml, .json)."""

@@ -19,7 +19,7 @@ from gatewright.egress.addresses import Resolve, canonical_address, is_plain_pat
 from gatewright.egress.allowed import AllowedAddresses
 from gatewright.egress.answer import GONE, Answer, close_politely
 from gatewright.egress.authority import PullAuthority
-from gatewright.egress.policy import EgressPolicy, EgressSource
+from gatewright.egress.policy import EgressPolicy
 from gatewright.egress.record import EgressRecord
 from gatewright.egress.request_head import MOST_BYTES, RequestHead, parse_head, read_head
 from gatewright.egress.upstream import Exchange, Upstream
@@ -65,7 +65,6 @@ class EgressGateway:
         allowed: the addresses that may be read.
         record: receives each request after it ended (``EgressLog.append``).
         secrets: the values of the credentials that sources name.
-        extra: further sources, for example the user's own registries.
         tls: settings for connections to registries; the system's authorities by default.
         idle: seconds that the gateway waits for a client's next request.
 
@@ -80,12 +79,11 @@ class EgressGateway:
         *,
         clock: Clock,
         secrets: Mapping[str, str],
-        extra: tuple[EgressSource, ...] = (),
         resolve: Resolve = resolve_host,
         tls: ssl.SSLContext | None = None,
         idle: float = 60.0,
     ) -> None:
-        sources = (*policy.sources, *extra)
+        sources = policy.sources
         self._policy = policy
         self._keep = record
         self._clock = clock

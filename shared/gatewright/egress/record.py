@@ -61,18 +61,13 @@ class EgressLog:
         self.head = _line_digest(line)
 
 
-def read_egress_log(path: Path, head: str = "") -> tuple[EgressRecord, ...]:
-    """Return the records of a log.
+def parse_egress_log(data: bytes, head: str = "") -> tuple[EgressRecord, ...]:
+    """Return the records of a log's content.
 
-    Without ``head``, which the bundle has, lines that are missing at the end are not found.
+    Without ``head``, which the inventory of the environment has checked, lines that are missing at the end are not found.
 
     Raises VerificationError (``egress_log_altered``) for any changed, missing or reordered line.
     """
-    return parse_egress_log(path.read_bytes(), head)
-
-
-def parse_egress_log(data: bytes, head: str = "") -> tuple[EgressRecord, ...]:
-    """Return the records of the content of a log. ``head`` and errors as for ``read_egress_log``."""
     *lines, end = data.split(b"\n")
     if end:
         raise _altered(len(lines) + 1)
