@@ -11,6 +11,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,23 @@ QUIET = {
     "Unserved messages and paused queues",
     "Waits for locks",
 }
+BUDGETS = {
+    "version": "1",
+    "run_default": {"tokens": 1000},
+    "budgets": [{"name": "all", "publishers": ["*"], "repositories": ["*"], "period": "day", "tokens": 1_000_000}],
+}
+
+
+@dataclass(frozen=True)
+class StackWithBudget(Stack):
+    """A stack whose operator limits what all publishers use together."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        policies = self.home.parent / "policies"
+        policies.mkdir(parents=True, exist_ok=True)
+        (policies / "budgets.json").write_text(json.dumps(BUDGETS))
+        return {**super().environment, "GATEWRIGHT_POLICIES": str(policies)}
 
 
 def free_port() -> int:
@@ -111,7 +129,8 @@ def test_prometheus_scrapes_every_service_and_answers_what_the_dashboard_asks(
     tmp_path: Path, make_repository: MakeRepository
 ) -> None:
     project = make_repository("project", files=FILES).path
-    with running_stack(tmp_path / "home", workers=2) as stack, running_prometheus(tmp_path, stack) as base:
+    home = tmp_path / "home"
+    with running_stack(home, workers=2, stack=StackWithBudget(home)) as stack, running_prometheus(tmp_path, stack) as base:
         wait_until(lambda: is_scraping(base))
         code, result = stack.run(project, "--allow", "src", "--exec", "python tools/edit.py", "--test", "python tools/edit.py")
         assert code == 0, result
