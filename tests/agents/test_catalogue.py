@@ -31,7 +31,7 @@ def provider() -> Iterator[ScriptedProvider]:
         yield provider
 
 
-async def first_request(tmp_path: Path, provider: ScriptedProvider, model: str) -> dict[str, Any]:
+async def first_request(tmp_path: Path, provider: ScriptedProvider, agent: str, model: str) -> dict[str, Any]:
     """What Codex asks ``model`` first, in a task that succeeds."""
     tmp_path.chmod(0o755)
     fixture: HandlerFixture = make_handler_fixture(tmp_path, {"src/a.py": b"a = 1\n"})
@@ -42,7 +42,7 @@ async def first_request(tmp_path: Path, provider: ScriptedProvider, model: str) 
     (policies / "models.json").write_text(json.dumps(models))
     admit_installed(fixture.state, policies)
     worker = make_handler(Settings(home=fixture.state, policies=policies, agent_installations=(INSTALLATION,)))
-    contract = fixture.contract(executor=Executor(kind="agent", agent="codex"), allowed_paths=("src",))
+    contract = fixture.contract(executor=Executor(kind="agent", agent=agent), allowed_paths=("src",))
     result = await worker.handle(contract, fixture.context())
     assert (result.status, result.failure, result.git.changed_files) == ("SUCCESS", None, ("src/new.py",))
     body: dict[str, Any] = json.loads(provider.requests[0].body)
@@ -50,11 +50,12 @@ async def first_request(tmp_path: Path, provider: ScriptedProvider, model: str) 
 
 
 @pytest.mark.parametrize("model", [DEFAULT, "model-of-ours", "gpt-5"])
+@pytest.mark.parametrize("agent", ["codex", "codex-acp"])
 async def test_a_known_model_keeps_codexs_own_prompt(
-    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, model: str
+    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, agent: str, model: str
 ) -> None:
     monkeypatch.setenv("SCRIPTED_KEY", KEY)
-    body = await first_request(tmp_path, provider, model)
+    body = await first_request(tmp_path, provider, agent, model)
     instructions = json.dumps(body.get("instructions", "")) + json.dumps(body["input"])
     assert (OURS in instructions) is (model != DEFAULT)
     assert (len(instructions) > 15_000) is (model == DEFAULT)

@@ -10,7 +10,7 @@ from gatewright.agents.policy import ProtocolName
 from gatewright.errors import ConfigurationError
 from gatewright.services.worker.agents.claude.stream import ClaudeStream
 from gatewright.services.worker.agents.codex.app_server import CodexAppServer
-from gatewright.services.worker.agents.codex.home import CATALOGUE, catalogue
+from gatewright.services.worker.agents.codex.home import CATALOGUE, catalogue, start_of
 from gatewright.services.worker.agents.port import AgentOrder, AgentProtocol, Launch
 from gatewright.services.worker.agents.program import PlainProgram
 
@@ -33,7 +33,7 @@ def _acp(agent: InstalledAgent) -> AgentProtocol:
 
 #: A further protocol is a further entry.
 PROTOCOLS: Final[Mapping[ProtocolName, Callable[[InstalledAgent], AgentProtocol]]] = {
-    "codex-app-server": lambda agent: CodexAppServer(agent.argv, agent.entry.name, own_catalogue=agent.entry.own_catalogue),
+    "codex-app-server": lambda agent: CodexAppServer(agent.argv, agent.entry.name),
     "acp": _acp,
     "command": lambda agent: PlainProgram(agent.argv, agent.entry.name, agent.version),
     "claude": lambda agent: ClaudeStream(agent.argv, agent.entry.name),
@@ -56,7 +56,8 @@ def launch_of(agent: InstalledAgent, protocol: AgentProtocol, order: AgentOrder)
 
     variables = {name: filled(value) for name, value in entry.variables.items()}
     files = {name: filled(text).encode() for name, text in entry.files.items()}
-    if entry.own_catalogue:
-        files |= {CATALOGUE: catalogue(order.model).encode()}
     argv = tuple(filled(word) for word in launch.argv)
+    if entry.model_list:
+        files |= {CATALOGUE: catalogue(order.model).encode()}
+        argv = start_of(argv, (*agent.argv, *entry.model_list), order)
     return Launch(argv, {**launch.variables, **variables}, {**launch.files, **files})

@@ -65,10 +65,10 @@ class AgentEntry(PolicyModel):
     version; ``*`` in it stands for any name.
 
     ``model`` is its default model; ``api`` is the API that it uses, if its protocol leaves that open.
-    ``variables`` and ``files`` (of its home) may contain ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``own_catalogue``: Codex
-    gets our entry for a model that it does not know, which would otherwise get no tool for writing. ``session_meta``,
-    ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that need approval
-    by the contract (``shell: on-request``) are approved, because they stay in the sandbox.
+    ``variables`` and ``files`` (of its home) may contain ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``model_list``: the
+    words by which Codex lists the models that it knows; another model gets our entry, and with it tools for writing.
+    ``session_meta``, ``session_mode`` and ``usage_at`` are for the Agent Client Protocol. ``standing_approval``: commands that
+    need approval by the contract (``shell: on-request``) are approved, because they stay in the sandbox.
 
     ``protocol_version`` is that of the Agent Client Protocol; ``older_protocol``: whether an agent that only supports an
     older one is used with it. ``rounds``: whether a further round of fixing resumes the session of the previous round, whose
@@ -88,7 +88,7 @@ class AgentEntry(PolicyModel):
     model: str | None = None
     variables: dict[str, str] = Field(default_factory=dict)
     files: dict[Inside, str] = Field(default_factory=dict)
-    own_catalogue: bool = False
+    model_list: tuple[str, ...] = ()
     session_meta: dict[str, Any] | None = None
     session_mode: str | None = None
     usage_at: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class AgentEntry(PolicyModel):
         if self.protocol == "command":
             if self.api is None:
                 raise ValueError("the protocol command needs api, by which the program asks its model")
-            if self.rounds != "fresh" or self.own_catalogue:
+            if self.rounds != "fresh" or self.model_list:
                 raise ValueError("a program that is no session begins each round anew, and has no catalogue")
         return self
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gatewright.agents.installation import InstalledAgent
+from gatewright.agents.policy import load_agents
 from gatewright.errors import AgentWireError
+from gatewright.resources import policy_directory
 from gatewright.services.worker.agents.codex.app_server import CodexAppServer
 from gatewright.services.worker.agents.port import (
     AgentCommand,
@@ -21,6 +27,7 @@ from gatewright.services.worker.agents.port import (
     AgentProblem,
     AskPerson,
 )
+from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.tasks.questions import AnsweredBy, Leave
 from tests.worker.agents.talks import PlayedWire, Says
 
@@ -200,27 +207,26 @@ def test_its_home_has_one_provider_and_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "own", "recorded", "ours"),
-    [
-        ("gpt-5.5", True, False, False),
-        ("gpt-5", True, False, True),
-        ("local/qwen3", True, False, True),
-        ("gpt-5.5", True, True, False),
-        ("local/qwen3", False, False, False),
-    ],
+    ("model", "recorded", "ours"),
+    [("gpt-5.5", False, False), ("gpt-5", False, True), ("local/qwen3", False, True), ("gpt-5.5", True, True)],
 )
+@pytest.mark.parametrize("name", ["codex", "codex-acp"])
 def test_our_list_of_models_is_named_where_codex_lacks_the_model(
-    tmp_path: Path, model: str, *, own: bool, recorded: bool, ours: bool
+    tmp_path: Path, name: str, model: str, *, recorded: bool, ours: bool
 ) -> None:
     program = tmp_path / "co dex"
     listed = '{"models":[{"slug":"gpt-5.5","display_name":"x"}]}'
-    program.write_text(f"#!/bin/sh\n[ \"$1\" = debug ] && cat && echo '{listed}' || printf '%s|' \"$@\"\n")
+    program.write_text(f"#!/bin/sh\ncase $* in *debug*) cat; echo '{listed}' ;; *) cat \"$CODEX_HOME/config.toml\" ;; esac\n")
     program.chmod(0o755)
+    entry = next(each for each in load_agents(policy_directory()).agents if each.name == name)
+    agent = InstalledAgent(entry=entry, argv=(str(program),), version="1", folder=tmp_path)
     order = AgentOrder("do it", "/workspace", model, "http://127.0.0.1:8130", recorded_catalogue=recorded)
-    launch = CodexAppServer((str(program),), own_catalogue=own).launch(order)
-    said = subprocess.run(launch.argv, env={"CODEX_HOME": "/home/x"}, input=b"{}\n", capture_output=True, check=True).stdout
-    assert said == (b'-c|model_catalog_json="/home/x/models.json"|app-server|' if ours else b"app-server|")
-    assert (b"model_catalog_json" in launch.files[".codex/config.toml"]) is recorded
+    launch = launch_of(agent, protocol_of(agent), order)
+    (tmp_path / "config.toml").write_bytes(launch.files[".codex/config.toml"])
+    environment = {"CODEX_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    read = subprocess.run(launch.argv, env=environment, input=b"{}\n", capture_output=True, check=True).stdout.decode()
+    assert tomllib.loads(read).get("model_catalog_json") == (f"{tmp_path}/models.json" if ours else None)
+    assert json.loads(launch.files[".codex/models.json"])["models"][0]["slug"] == model
 
 
 def asked_of(leave: Leave) -> tuple[AskPerson, list[str]]:

@@ -128,7 +128,7 @@ def test_an_order_that_no_argument_holds_is_refused_with_what_to_do() -> None:
         ({"usage_at": ["usage"]}, "usage_at is for the protocol acp alone"),
         ({"session_mode": "default"}, "session_mode is for the protocol acp alone"),
         ({"rounds": "resume", "session_files": [".plain"]}, "begins each round anew"),
-        ({"own_catalogue": True}, "has no catalogue"),
+        ({"model_list": ["debug"]}, "has no catalogue"),
     ],
 )
 def test_a_field_that_a_program_has_no_use_for_is_refused(tmp_path: Path, fields: dict[str, Any], words: str) -> None:

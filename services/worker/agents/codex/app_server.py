@@ -15,17 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatewright.errors import AgentWireError
-from gatewright.services.worker.agents.codex.home import (
-    CATALOGUE,
-    CODEX_HOME,
-    DUMMY_KEY,
-    KEY,
-    SANDBOX,
-    approval_policy,
-    catalogue,
-    configuration,
-    start_of,
-)
+from gatewright.services.worker.agents.codex.home import CODEX_HOME, DUMMY_KEY, KEY, SANDBOX, approval_policy, configuration
 from gatewright.services.worker.agents.permission import What, leave_for
 from gatewright.services.worker.agents.port import AgentEnd, AgentOrder, Asked, EmitEvent, HowEnded, Launch, Wire
 from gatewright.services.worker.agents.reporter import MAX_MESSAGE, AgentReporter, quote_text, word
@@ -52,16 +42,14 @@ _STATUS: Final[Mapping[str, HowEnded]] = {"completed": "completed", "interrupted
 
 @dataclass(frozen=True, slots=True)
 class CodexAppServer:
-    """An ``AgentProtocol``. ``program`` is the path of Codex; ``own_catalogue``: it gets a catalogue with an unknown model."""
+    """An ``AgentProtocol``. ``program`` is the path of Codex."""
 
     program: tuple[str, ...]
     name: str = "codex"
-    own_catalogue: bool = False
 
     def launch(self, order: AgentOrder) -> Launch:
         """See ``AgentProtocol.launch``."""
-        argv = start_of(self.program, ("app-server",), order, own_catalogue=self.own_catalogue)
-        return Launch(argv, variables(), files(order, own_catalogue=self.own_catalogue))
+        return Launch((*self.program, "app-server"), variables(), {".codex/config.toml": configuration(order).encode()})
 
     async def converse(self, wire: Wire, order: AgentOrder, emit: EmitEvent) -> AgentEnd:
         """See ``AgentProtocol.converse``."""
@@ -71,14 +59,6 @@ class CodexAppServer:
 def variables() -> dict[str, str]:
     """The environment of every form of Codex."""
     return {"CODEX_HOME": CODEX_HOME, KEY: DUMMY_KEY}
-
-
-def files(order: AgentOrder, *, own_catalogue: bool) -> dict[str, bytes]:
-    """The files of its home."""
-    made = {".codex/config.toml": configuration(order, catalogue=own_catalogue and order.recorded_catalogue).encode()}
-    if own_catalogue:
-        made[CATALOGUE] = catalogue(order.model).encode()
-    return made
 
 
 class _RefusedError(Exception):

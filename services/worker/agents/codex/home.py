@@ -30,25 +30,31 @@ _OFF: Final = (
 )
 
 
-#: Starts Codex with our list of models where its own lacks the model. What it prints first is its own list, without a network.
+#: Starts Codex, with our list of models where its own lacks the model. It prints its own list without a network.
 _START: Final = """\
-case $({program} debug models --bundled 2>/dev/null </dev/null) in
-*'"slug":'"$1"*) shift; exec {program} "$@" ;;
-*) shift; exec {program} -c "model_catalog_json=\\"$CODEX_HOME/models.json\\"" "$@" ;;
+case $({models} 2>/dev/null </dev/null) in
+*'"slug":'"$1"*) ;;
+*) config=$CODEX_HOME/config.toml
+   printf 'model_catalog_json = "%s/models.json"\\n' "$CODEX_HOME" | cat - "$config" >"$config.new"
+   mv "$config.new" "$config" ;;
 esac
+shift
+exec "$@"
 """
 
 
-def start_of(program: Sequence[str], words: Sequence[str], order: AgentOrder, *, own_catalogue: bool) -> tuple[str, ...]:
-    """The argv that starts Codex with ``words``. A model that it knows keeps Codex's own prompt, tools and context size."""
-    if not own_catalogue or order.recorded_catalogue:
-        return (*program, *words)
-    script = _START.format(program=shlex.join(program))
-    return ("/bin/sh", "-c", script, "codex", json.dumps(order.model), *words)
+def start_of(argv: Sequence[str], models: Sequence[str], order: AgentOrder) -> tuple[str, ...]:
+    """Wrap ``argv``, which starts Codex. ``models`` is the argv that prints the models it knows.
+
+    A known model keeps Codex's own prompt, tools and context size. Others get our entry, as do all models of runs that were
+    recorded with version 1 of the order.
+    """
+    script = _START.format(models="false" if order.recorded_catalogue else shlex.join(models))
+    return ("/bin/sh", "-c", script, "codex", json.dumps(order.model), *argv)
 
 
-def configuration(order: AgentOrder, *, catalogue: bool) -> str:
-    """Return ``config.toml``. With ``catalogue`` the models are those of our own file instead of the program's."""
+def configuration(order: AgentOrder) -> str:
+    """Return ``config.toml``."""
     # A string of JSON is a basic string of TOML.
     text = json.dumps
     lines = [
@@ -59,7 +65,6 @@ def configuration(order: AgentOrder, *, catalogue: bool) -> str:
         'web_search = "disabled"',
         # The prompt contains the baseline's instructions; the agent's own reader would use files that an attempt wrote.
         "project_doc_max_bytes = 0",
-        *([f"model_catalog_json = {text(f'{CODEX_HOME}/models.json')}"] if catalogue else []),
         f"[model_providers.{_PROVIDER}]",
         f"name = {text(_PROVIDER)}",
         f"base_url = {text(f'{order.base_url}/v1')}",
