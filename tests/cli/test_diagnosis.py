@@ -23,6 +23,7 @@ from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.setup import ensure_topology
 from gatewright.bus.server_config import accounts
 from gatewright.bus.topology import task_consumer
+from gatewright.policy_files import POLICY_FILES, PolicyEntry
 from tests.volumes import on_volume
 from tests.waiting import PATIENCE
 
@@ -143,3 +144,12 @@ async def test_doctor_reports_a_process_that_cannot_store_bundles(tmp_path: Path
             await asyncio.to_thread(diagnosis.look_at_processes, place)
         guest = CommandContext(tmp_path, tmp_path / "home", server.address("publisher"), tmp_path / "key")
         assert "to an operator only" in await asyncio.to_thread(diagnosis.look_at_processes, guest)
+
+
+@pytest.mark.parametrize("entry", POLICY_FILES, ids=lambda entry: entry.name)
+def test_doctor_reads_every_policy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: PolicyEntry) -> None:
+    (tmp_path / entry.name).write_text('{"version": "1", "nonsense": 1}' if entry.name.endswith(".json") else "x" * (1 << 16))
+    monkeypatch.setenv("GATEWRIGHT_POLICIES", str(tmp_path))
+    found = next(each for each in diagnosis.diagnose() if each.name == "policies")
+    assert not found.ok
+    assert entry.name in found.detail

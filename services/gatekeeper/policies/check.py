@@ -16,7 +16,7 @@ def main() -> int:
     try:
         loaded = load(folder)
     except ConfigurationError as error:
-        sys.stdout.write(f"{error.message}\n")
+        sys.stdout.write("; ".join(error.message.splitlines()) + "\n")
         return 1
     own = [each.name for each in policy_origins(folder) if not each.delivered]
     rest = len(policy_origins(folder)) - len(own)
