@@ -67,7 +67,9 @@ def policy(**fields: object) -> LicencesPolicy:
     return LicencesPolicy.model_validate({"version": "1", "refuse": ("GPL-3.0-only",), **fields})
 
 
-async def verdict(inbox: Inbox, *packages: InventoryPackage, listed: bool = True, stored: bool = True) -> GateReport:
+async def verdict(
+    inbox: Inbox, *packages: InventoryPackage, listed: bool = True, stored: bool = True, error: str | None = None
+) -> GateReport:
     """The verdict on tests that saw an environment with these packages."""
     gatekeeper = inbox.gatekeeper
     await inbox.submit()
@@ -80,6 +82,8 @@ async def verdict(inbox: Inbox, *packages: InventoryPackage, listed: bool = True
     figures = summary_of(inventory, data) if listed else None
     seen = Surroundings(versions={}, host={}, environment=SEEN, inventory=figures)
     artifacts = (*report.artifacts, *([reference(ARTIFACT, data)] if listed and stored else []))
+    if error is not None:
+        report = replace(report, status="ERROR", failure=error, commands=())
     await gatekeeper.answer("testrunner", replace(report, surroundings=seen, artifacts=artifacts))
     return (await gatekeeper.reports("tests"))[-1]
 
@@ -112,6 +116,12 @@ async def test_an_environment_without_an_inventory_is_refused(opened: Opened, ca
     async with opened(policy()) as inbox:
         report = await verdict(inbox, listed=case != "unlisted", stored=case != "not stored")
     assert "licences_unknown" in {each.code for each in report.violations}
+
+
+async def test_commands_that_could_not_run_have_no_licences(opened: Opened) -> None:
+    async with opened(policy()) as inbox:
+        report = await verdict(inbox, listed=False, error="sandbox_unavailable: there is no user namespace")
+    assert [each.code for each in report.violations] == ["sandbox_unavailable"]
 
 
 async def test_without_the_policy_no_licence_is_judged(opened: Opened) -> None:

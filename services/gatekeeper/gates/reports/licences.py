@@ -23,14 +23,15 @@ _LICENSING = Licensing()  # type: ignore[no-untyped-call]  # the library has no 
 async def judge_licences(context: GateContext, tests: TestReport) -> None:
     """Refuse each package with a refused licence, and an environment whose packages are unknown.
 
-    Commands that see the system alone have no inventory, and pass.
+    Commands that see the system alone have no inventory, and pass. Commands that could not run saw nothing; another rule
+    refuses their report.
 
     Raises:
         BusError: the artifact store does not answer.
     """
     policy, report = context.policies.licences, context.report
     seen = tests.surroundings
-    if not policy.refuses or seen is None or (seen.environment is None and seen.inventory is None):
+    if not policy.refuses or tests.status == "ERROR" or seen is None or (seen.environment is None and seen.inventory is None):
         return
     report.checked(_RULE, f"refused: {', '.join(policy.refuse) or 'none'}; undeclared: {policy.undeclared}"[:500])
     if seen.inventory is None:
