@@ -52,7 +52,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
         rollback=Rollback(strategy="worktree_drop", baseline_ref=task.baseline_commit),
         evidence_links=(),
         log_refs=LogRefs(run_id=task.run_id, paths=LogPaths()),
-        mcp_tool_set=TOOL_SET,
+        mcp_tool_set=(*TOOL_SET, *request.mcp_tools),
         runtime_options=RuntimeOptions(strict_acceptance=True) if request.strict_acceptance else None,
         repository=request.repository,
         environment_profile=profile,

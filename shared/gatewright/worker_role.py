@@ -23,7 +23,7 @@ from gatewright.permissions import FILESYSTEM_ORDER, NETWORK_ORDER, SHELL_ORDER,
 WORKER = Agent(role="WORKER", agent_id="worker-1")
 PERMISSIONS = ToolPermissions(filesystem="workspace-write", shell="never", network="deny", mcp_tools=())
 REQUIRED_OUTPUTS = (RequiredOutput(name="patch", type="patch", acceptance="applies to the baseline, inside allowed_paths"),)
-#: The only tool set: the job's own workspace.
+#: The tool that every worker has: the job's own workspace.
 TOOL_SET = ("gatewright.workspace",)
 
 _FAIL_CLOSED = (
@@ -52,8 +52,15 @@ def least_permissions(granted: ToolPermissions, *, interactive: bool) -> ToolPer
         filesystem=narrower(FILESYSTEM_ORDER, granted.filesystem, most.filesystem),
         shell=narrower(SHELL_ORDER, granted.shell, most.shell),
         network=narrower(NETWORK_ORDER, granted.network, most.network),
-        mcp_tools=most.mcp_tools,
+        mcp_tools=granted.mcp_tools,
     )
+
+
+def server_tools(order: RunRequest | TaskContract) -> tuple[str, ...]:
+    """Return the tools of servers that an order gives to coding agents, as SERVER.TOOL."""
+    if isinstance(order, RunRequest):
+        return order.mcp_tools
+    return tuple(tool for tool in order.mcp_tool_set if tool not in TOOL_SET and tool in order.tool_permissions.mcp_tools)
 
 
 def resolve_role(contract: TaskContract) -> RoleContract:

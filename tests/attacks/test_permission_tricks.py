@@ -20,6 +20,7 @@ from gatewright.worker_role import resolve_role
 from tests.attacks.whole_gatekeeper import RUN, contract_on, make_plan, open_gatekeeper
 from tests.factories import make_contract, make_request
 from tests.git.repositories import MakeRepository
+from tests.worker.agents.tool_program import install_server
 
 WIDE = ToolPermissions(filesystem="workspace-write", shell="on-request", network="allow", mcp_tools=())
 HOSTILE_WORDS = [
@@ -287,6 +288,30 @@ def test_a_registry_beyond_a_roles_permissions_stops_the_gatekeeper(old: str, ne
     registry.write_text(text.replace(old, new, 1))
     with pytest.raises(ConfigurationError, match=words):
         load(folder)
+
+
+@pytest.mark.parametrize(("tool", "status"), [("docs.lookup", "RUNNING"), ("docs.other", "FAILED"), ("web.lookup", "FAILED")])
+async def test_a_worker_gets_the_listed_tools_of_the_operators_servers_only(
+    tool: str, status: str, make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    policies = Path(shutil.copytree(policy_directory(), tmp_path / "policies"))
+    agents = json.loads((policies / "agents.json").read_text())
+    agents["tool_servers"] = [install_server(tmp_path / "servers", "lookup")]
+    (policies / "agents.json").write_text(json.dumps(agents))
+    repository = make_repository()
+    contract = contract_on(repository)
+    contract = replace(
+        contract,
+        executor=Executor(kind="agent", agent="codex"),
+        mcp_tool_set=("gatewright.workspace", tool),
+        tool_permissions=replace(contract.tool_permissions, mcp_tools=(tool,)),
+        role_contract=None,
+    )
+    async with open_gatekeeper(repository, tmp_path, policies=policies) as gatekeeper:
+        run = await gatekeeper.submit(contract)
+        (report,) = await gatekeeper.reports("policy")
+        codes = {violation.code for violation in report.violations}
+        assert (run.status, codes) == (status, set() if status == "RUNNING" else {"tool_unknown"})
 
 
 @pytest.mark.parametrize("place", ["mcp_tools", "mcp_tool_set", "role_contract.resolved_mcp_tool_set"])

@@ -21,6 +21,7 @@ from gatewright.contracts.vocabulary import (
 from gatewright.services.pm.handler import PmHandler
 from gatewright.tasks.handler import TaskContext
 from gatewright.telemetry.logs import make_logger
+from gatewright.worker_role import server_tools
 from tests.factories import make_request
 from tests.handler_fixture import MemoryArtifacts, StandingClock
 
@@ -58,6 +59,16 @@ async def test_a_request_becomes_a_contract_with_the_least_privilege() -> None:
     assert {"rm -rf", "sudo", "ssh", "curl", "wget"} <= set(contract.forbidden_actions)
     assert (contract.evidence_links, contract.mcp_tool_set) == ((), ("gatewright.workspace",))
     assert [output.type for output in contract.required_outputs] == ["patch"]
+
+
+async def test_tools_of_servers_are_named_in_each_place_of_the_contract() -> None:
+    executor = Executor(kind="agent", agent="codex")
+    contract = await compiled(make_request(executor=executor, mcp_tools=("docs.lookup",)))
+    assert contract.mcp_tool_set == ("gatewright.workspace", "docs.lookup")
+    assert contract.tool_permissions.mcp_tools == ("docs.lookup",)
+    assert contract.role_contract is not None
+    assert contract.role_contract.resolved_mcp_tool_set == contract.mcp_tool_set
+    assert server_tools(contract) == ("docs.lookup",)
 
 
 async def test_a_requester_who_answers_may_have_commands_approved_and_nothing_more() -> None:

@@ -14,7 +14,9 @@ from tests.factories import BASELINE, make_request
 
 RUN = "run-0123456789"
 #: What of a request shapes the run without being in its contract, or under another name.
-NOT_IN_A_CONTRACT = {"request", "requested_by", "baseline_ref", "artifacts", "idempotency_key", "language", "strict_acceptance"}
+NOT_IN_A_CONTRACT = {
+    *("request", "requested_by", "baseline_ref", "artifacts", "idempotency_key", "language", "strict_acceptance", "mcp_tools"),
+}
 #: Another value of fields that the rules look into; of all others a text is one.
 CHANGED: dict[str, object] = {
     "owner_agent": Agent(role="WORKER", agent_id="pm-1"),

@@ -19,9 +19,10 @@ What = Literal["command", "other", "network", "edit", "read"]
 def may(what: What, order: AgentOrder) -> bool:
     """Return whether ``order`` permits ``what`` on request.
 
-    ``deny`` forbids commands. ``never`` asks no person: the sandbox is the boundary, and an agent that asks may run what other
-    agents run without asking. ``untrusted`` requires a person for each command, and ``on-request`` an approval, which the
-    operator may have given beforehand.
+    Another call is one of a tool; the worker forwards those that the contract names. ``deny`` forbids commands. ``never``
+    asks no person: the sandbox is the boundary, and an agent that asks may run what other agents run without asking.
+    ``untrusted`` requires a person for each command, and ``on-request`` an approval, which the operator may have given
+    beforehand.
     """
     if what == "read":
         return True
@@ -29,7 +30,7 @@ def may(what: What, order: AgentOrder) -> bool:
         return False
     if what == "command":
         return order.shell == "never" or (order.standing_approval and order.shell == "on-request")
-    return what == "edit"
+    return what == "edit" or (what == "other" and bool(order.tools))
 
 
 #: Why a command is refused, and what an operator can do about it, by the shell permission.

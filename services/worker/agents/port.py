@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from gatewright.agents.policy import server_of
 from gatewright.contracts.vocabulary import Document
+from gatewright.models.apis.endpoints import TOOLS_PATH
 from gatewright.tasks.questions import Leave
 
 #: How a conversation ended, in our words: ``declined`` when the agent gave up because something was not allowed.
@@ -47,6 +49,20 @@ class AgentCommand(Document, tag="command", tag_field="event"):
     exit_code: int | None = None
 
 
+#: How a call of a tool ended; ``refused``: the contract does not name it.
+ToolOutcome = Literal["answered", "failed", "refused"]
+
+
+class AgentToolCall(Document, tag="tool_call", tag_field="event"):
+    """A call of a tool, seen by the worker. ``tool``: SERVER.TOOL."""
+
+    tool: str
+    arguments: str
+    outcome: ToolOutcome
+    answer_sha256: str
+    answer_bytes: int
+
+
 class AgentFileChange(Document, tag="file_change", tag_field="event"):
     """Files that the agent reports as written."""
 
@@ -81,7 +97,15 @@ class AgentProblem(Document, tag="problem", tag_field="event"):
 
 
 AgentEvent = (
-    AgentStarted | AgentText | AgentMessage | AgentCommand | AgentFileChange | AgentPermission | AgentUsage | AgentProblem
+    AgentStarted
+    | AgentText
+    | AgentMessage
+    | AgentCommand
+    | AgentToolCall
+    | AgentFileChange
+    | AgentPermission
+    | AgentUsage
+    | AgentProblem
 )
 EmitEvent = Callable[[AgentEvent], None]
 #: Asked when a turn is over and was completed: the next words to the agent in the same session, None when it may go.
@@ -105,6 +129,7 @@ class AgentOrder:
     wants approved (``on-request``), as they stay in the box. A protocol that knows no second turn does not ask ``follow_up``.
     ``written``: a further round may go on with the session, so the agent is given time to write it down; returns when it has.
     ``recorded_catalogue``: Codex gets our entry for every model, as in runs that were recorded with version 1 of the order.
+    ``tools``: tools of servers that it may call, as SERVER.TOOL.
     """
 
     prompt: str
@@ -119,6 +144,12 @@ class AgentOrder:
     ask: AskPerson | None = None
     written: Callable[[], Awaitable[None]] | None = None
     recorded_catalogue: bool = False
+    tools: tuple[str, ...] = ()
+
+    @property
+    def tool_addresses(self) -> dict[str, str]:
+        """Return the address of each tool server by name, as the agent sees it."""
+        return {server_of(tool): f"{self.base_url}{TOOLS_PATH}{server_of(tool)}" for tool in self.tools}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from gatewright.services.worker.agents.port import (
     AgentProblem,
     AgentStarted,
     AgentText,
+    AgentToolCall,
     AgentUsage,
 )
 from gatewright.tasks.activity import Event
@@ -105,6 +106,8 @@ def in_words(event: AgentEvent) -> str:
             return f"    $ {command}"
         case AgentCommand(command=command, exit_code=code):
             return f"    $ {command} -> {code}\n"
+        case AgentToolCall(tool=tool, arguments=arguments, outcome=outcome):
+            return f"    {tool} {arguments} -> {outcome}\n"
         case AgentFileChange(paths=paths):
             return "wrote " + ", ".join(f"`{path}`" for path in paths) + "\n"
         case AgentPermission(asked=asked, subject=subject, answer=answer, by=by, person=person):

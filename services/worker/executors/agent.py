@@ -11,16 +11,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from gatewright import scope
-from gatewright.agents.installation import InstalledAgent
-from gatewright.agents.policy import AgentEntry, AgentsPolicy
+from gatewright.agents.installation import InstalledAgent, usable_agent
+from gatewright.agents.policy import AgentEntry, AgentsPolicy, server_of
 from gatewright.budgets import command_seconds
 from gatewright.contracts.vocabulary import Shell
 from gatewright.environment_state import refuse_changed, see_environment
@@ -53,6 +53,7 @@ from gatewright.services.worker.agents.port import (
 )
 from gatewright.services.worker.agents.protocols import launch_of, protocol_of
 from gatewright.services.worker.agents.record import AgentRecord, event_name, in_words
+from gatewright.services.worker.agents.tool_servers import UNAVAILABLE, ToolServers, open_tool_servers
 from gatewright.services.worker.executors.agent_choice import NOT_INSTALLED, AgentChoice
 from gatewright.services.worker.executors.blocked_file import may_ask, take_blocked
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
@@ -65,12 +66,15 @@ from gatewright.tasks.provided import provided_files
 from gatewright.telemetry.redaction import redact_text
 from gatewright.tracing import conventions as c
 from gatewright.tracing.spans import OpenSpan, child
+from gatewright.worker_role import server_tools
 from gatewright.workspace import Workspaces
 from gatewright.workspace.history import HistoryRules, WantedHistory, history_length
 from gatewright.workspace.workspace import PATH_INSIDE, Workspace
 
 #: The exit code of a program that the box has killed.
 _KILLED: Final = 137
+#: Beyond the time limit of the agent, for the start and end of its tool servers.
+_SERVER_SECONDS: Final = 120.0
 #: Beyond the time limit, for an agent that is asked to stop.
 _STOP_SECONDS: Final = 5.0
 #: Of an unfinished message, the last characters are shown.
@@ -134,9 +138,10 @@ class AgentExecutor:
         try:
             agent, shell = await self._choice.choose(job, tree)
         except UnavailableError as error:
-            if error.reason != NOT_INSTALLED:
-                raise
-            return ExecutionResult(failure=ExecutionFailure(error.reason, error.message, blocked=True))
+            return _not_here(error)
+        if server_tools(job.contract) and (agent.entry.protocol == "command" or not agent.entry.calls_tools):
+            words = f"{agent.entry.name} calls no tools of servers: choose another agent"
+            return ExecutionResult(failure=ExecutionFailure(UNAVAILABLE, words))
         model = model_for(self._host.models.policy, job.contract, agent.entry, pool=self._host.pool)
         gateway = await asyncio.to_thread(
             gateway_for, self._host.models, job, model, pool=self._host.pool, playback=self._host.playback
@@ -152,6 +157,8 @@ class AgentExecutor:
             tools = await tool_files(job.mirror, job.baseline, job.contract)
             work = _Work(agent, protocol_of(agent), gateway, record, emit, session, model, sandbox, start, shell, tools)
             return replace(await self._work(job, work), refused=record.refused())
+        except UnavailableError as error:
+            return _not_here(error)
         except BaseException:
             gateway.recording.incomplete = True
             raise
@@ -205,7 +212,8 @@ class AgentExecutor:
             job.mirror, job.baseline, shown, planted=planted, history=history, is_hidden=hidden
         ) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
-            end, failure = await self._converse(job, work, workspace, prefix)
+            async with self._tool_servers(job, work, shown, prefix):
+                end, failure = await self._converse(job, work, workspace, prefix)
             if stood_in := work.gateway.records.stand_ins(work.model):
                 work.emit(AgentProblem(message=stood_in))
             work.gateway.check()
@@ -231,6 +239,36 @@ class AgentExecutor:
         if stood_in:
             summary += f" ({stood_in})"
         return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked, left_out=left_out)
+
+    @asynccontextmanager
+    async def _tool_servers(self, job: Job, work: _Work, tree: str, prefix: Shown) -> AsyncIterator[None]:
+        """Run the tool servers that the contract names, each on a workspace of its own with ``tree``.
+
+        Raises:
+            UnavailableError: ``agent_not_installed``, ``tool_server_unavailable``.
+        """
+        tools = server_tools(job.contract)
+        if not tools:
+            yield
+            return
+        named = {server_of(tool) for tool in tools}
+        entries = [entry for entry in self._host.agents.tool_servers if entry.name in named]
+        if missing := named - {entry.name for entry in entries}:
+            raise UnavailableError(f"agents.json has no tool server {', '.join(sorted(missing))}", code=UNAVAILABLE)
+        hidden = masking(self._host.agents.masked_for(work.agent.entry))
+        async with AsyncExitStack() as opened:
+            programs = [
+                (
+                    usable_agent(entry, self._host.installations),
+                    await opened.enter_async_context(self._workspaces.open(job.mirror, job.baseline, tree, is_hidden=hidden)),
+                )
+                for entry in entries
+            ]
+            limits = replace(self._limits, wall_seconds=command_seconds(job.contract) + _SERVER_SECONDS)
+            servers = ToolServers(tools, work.emit, work.gateway.limits)
+            await opened.enter_async_context(open_tool_servers(programs, servers, work.sandbox, prefix, limits))
+            work.gateway.tools = servers.answer
+            yield
 
     async def _converse(
         self, job: Job, work: _Work, workspace: Workspace, prefix: Shown
@@ -268,6 +306,7 @@ class AgentExecutor:
             written=work.session.written if work.agent.entry.kept_places else None,
             recorded_catalogue=work.gateway.recording.brief == 1,
             ask=partial(job.ask, work.agent.entry.name) if job.contract.interactive else None,
+            tools=server_tools(job.contract),
         )
         launch = launch_of(work.agent, work.protocol, order)
         budget = job.contract.budget
@@ -293,6 +332,13 @@ class AgentExecutor:
                     work.emit(AgentProblem(message=f"a line of the agent that is no message was passed over: {line}"))
                 work.record.complaints = box.session.complaints
         return end, _failure_of(work.record, box, end, failure)
+
+
+def _not_here(error: UnavailableError) -> ExecutionResult:
+    """Return the result where a program is not installed, or does not work. Raises ``error`` for anything else."""
+    if error.reason not in {NOT_INSTALLED, UNAVAILABLE}:
+        raise error
+    return ExecutionResult(failure=ExecutionFailure(error.reason, error.message, blocked=True))
 
 
 def _turn(work: _Work) -> AbstractContextManager[OpenSpan | None]:

@@ -1,4 +1,4 @@
-"""Search for the programs of agents on this host, in the operator's folders. Reads files, runs nothing."""
+"""Search for the programs of agents and tool servers on this host, in the operator's folders. Reads files, runs nothing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from gatewright.agents.policy import AgentEntry
+from gatewright.agents.policy import AgentEntry, ProgramEntry
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
@@ -18,11 +18,14 @@ SETTING: Final = "GATEWRIGHT_AGENT_INSTALLATIONS"
 _LARGEST_PACKAGE: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledAgent:
-    """An agent that is there. ``argv`` starts its program; ``folder`` is the installation, which the box has to show."""
+Entry = TypeVar("Entry", bound=ProgramEntry)
 
-    entry: AgentEntry
+
+@dataclass(frozen=True)
+class InstalledProgram(Generic[Entry]):
+    """A program that is there. ``argv`` starts it; ``folder`` is the installation, which the box has to show."""
+
+    entry: Entry
     folder: Path
     argv: tuple[str, ...]
     version: str
@@ -33,13 +36,16 @@ class InstalledAgent:
         return self.entry.versions.hold(self.version)
 
 
-def find_agent(entry: AgentEntry, installations: Iterable[Path]) -> InstalledAgent | None:
-    """The agent in the first installation that has a fitting version, else in the first that has any; None where none has."""
+InstalledAgent = InstalledProgram[AgentEntry]
+
+
+def find_agent(entry: Entry, installations: Iterable[Path]) -> InstalledProgram[Entry] | None:
+    """The program in the first installation that has a fitting version, else in the first that has any; None where none has."""
     found = tuple(_installed_agents(entry, installations))
     return next((each for each in found if each.version_holds), next(iter(found), None))
 
 
-def _installed_agents(entry: AgentEntry, installations: Iterable[Path]) -> Iterator[InstalledAgent]:
+def _installed_agents(entry: Entry, installations: Iterable[Path]) -> Iterator[InstalledProgram[Entry]]:
     for folder in installations:
         program = _first(folder, entry.program)
         interpreter = _first(folder, entry.interpreter) if entry.interpreter else None
@@ -47,10 +53,10 @@ def _installed_agents(entry: AgentEntry, installations: Iterable[Path]) -> Itera
             continue
         words = (str(program),) if interpreter is None else (str(interpreter), str(program))
         package = next(iter(sorted(folder.glob(entry.package))), folder / entry.package)
-        yield InstalledAgent(entry, folder, (*words, *entry.arguments), _version(package))
+        yield InstalledProgram(entry, folder, (*words, *entry.arguments), _version(package))
 
 
-def usable_agent(entry: AgentEntry, installations: Sequence[Path]) -> InstalledAgent:
+def usable_agent(entry: Entry, installations: Sequence[Path]) -> InstalledProgram[Entry]:
     """The same. Raises UnavailableError (``agent_not_installed``) where it is not there, or of another version."""
     found = find_agent(entry, installations)
     if found is None:

@@ -20,10 +20,17 @@ DRAFTS: Mapping[int, str] = {2: "acp-2"}
 Api = Literal["responses", "chat_completions", "messages", "gemini"]
 _APIS: Mapping[ProtocolName, Api] = {"codex-app-server": "responses", "claude": "messages"}
 _NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
+#: The server of the tools that every worker has.
+_OWN_SERVER = "gatewright"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
 _FIELDS_OF_ACP = ("session_meta", "session_mode", "usage_at")
 #: Variables that the sandbox sets: a policy cannot.
 _OWN_VARIABLES = frozenset({"HOME", "PATH", "LD_PRELOAD", "LD_LIBRARY_PATH"})
+
+
+def server_of(tool: str) -> str:
+    """Return the server of a tool that is named ``SERVER.TOOL``."""
+    return tool.partition(".")[0]
 
 
 def _inside(path: str) -> str:
@@ -57,12 +64,50 @@ class Versions(PolicyModel):
         return bool(found) and _numbers(self.since) <= found < _numbers(self.before)
 
 
-class AgentEntry(PolicyModel):
-    """One agent.
+class ProgramEntry(PolicyModel):
+    """A program of an installation.
 
-    ``program`` are places in an installation, of which the first existing one applies; the same for ``interpreter``, which
+    ``program`` are places in the installation, of which the first existing one applies; the same for ``interpreter``, which
     runs the program if set. ``package`` is the ``package.json``, or the ``METADATA`` of a Python package, with the
-    version; ``*`` in it stands for any name.
+    version; ``*`` in it stands for any name. ``variables`` are its environment.
+    """
+
+    name: str = Field(pattern=_NAME)
+    program: tuple[Inside, ...] = Field(min_length=1)
+    interpreter: tuple[Inside, ...] = ()
+    arguments: tuple[str, ...] = ()
+    package: Inside
+    versions: Versions
+    variables: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("variables")
+    @classmethod
+    def _no_own_variables(cls, variables: dict[str, str]) -> dict[str, str]:
+        if taken := sorted(_OWN_VARIABLES & set(variables)):
+            raise ValueError(f"{taken[0]} is set by the sandbox")
+        return variables
+
+
+class ToolServer(ProgramEntry):
+    """A server of the Model Context Protocol over standard input and output. ``tools``: the names that orders may ask for."""
+
+    tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], ...] = Field(min_length=1)
+
+    @field_validator("name")
+    @classmethod
+    def _not_reserved(cls, name: str) -> str:
+        if name == _OWN_SERVER:
+            raise ValueError(f"the name {name} is taken")
+        return name
+
+    @property
+    def full_names(self) -> tuple[str, ...]:
+        """Return its tools as orders name them: ``SERVER.TOOL``."""
+        return tuple(f"{self.name}.{tool}" for tool in self.tools)
+
+
+class AgentEntry(ProgramEntry):
+    """One agent.
 
     ``model`` is its default model; ``api`` is the API that it uses, if its protocol leaves that open.
     ``variables`` and ``files`` (of its home) may contain ``@HOME@``, ``@MODEL@`` and ``@BASE_URL@``. ``model_list``: the
@@ -74,19 +119,13 @@ class AgentEntry(PolicyModel):
     older one is used with it. ``rounds``: whether a further round of fixing resumes the session of the previous round, whose
     files are at the places ``session_files`` of its home, or begins a fresh one. ``session_renames``: prefixes of such
     files' names, and their replacements when the files are restored, for an agent that would overwrite its own. ``masked``:
-    names of files hidden from this agent, in addition to those hidden from all agents.
+    names of files hidden from this agent, in addition to those hidden from all agents. ``calls_tools``: whether it calls tools
+    of servers; a program that is no session never does.
     """
 
-    name: str = Field(pattern=_NAME)
     protocol: ProtocolName
-    program: tuple[Inside, ...] = Field(min_length=1)
-    interpreter: tuple[Inside, ...] = ()
-    arguments: tuple[str, ...] = ()
-    package: Inside
-    versions: Versions
     api: Api | None = None
     model: str | None = None
-    variables: dict[str, str] = Field(default_factory=dict)
     files: dict[Inside, str] = Field(default_factory=dict)
     model_list: tuple[str, ...] = ()
     session_meta: dict[str, Any] | None = None
@@ -99,6 +138,7 @@ class AgentEntry(PolicyModel):
     session_files: tuple[Inside, ...] = ()
     session_renames: dict[_NameStart, _NameStart] = Field(default_factory=dict, max_length=8)
     masked: tuple[FileName, ...] = ()
+    calls_tools: bool = True
 
     @property
     def kept_places(self) -> tuple[str, ...]:
@@ -123,13 +163,6 @@ class AgentEntry(PolicyModel):
                 raise ValueError("a program that is no session begins each round anew, and has no catalogue")
         return self
 
-    @field_validator("variables")
-    @classmethod
-    def _no_own_variables(cls, variables: dict[str, str]) -> dict[str, str]:
-        if taken := sorted(_OWN_VARIABLES & set(variables)):
-            raise ValueError(f"{taken[0]} is set by the sandbox")
-        return variables
-
     @model_validator(mode="after")
     def _can_resume(self) -> AgentEntry:
         if self.rounds == "resume" and not self.session_files:
@@ -144,7 +177,8 @@ class AgentsPolicy(PolicyModel):
     unstable protocol versions that its agents may still be used with.
 
     ``conventions``: whether agents and models receive the files in which a repository describes how to work in it.
-    ``history``: how many of the last commits git shows an agent; 0 for no history.
+    ``history``: how many of the last commits git shows an agent; 0 for no history. ``tool_servers``: servers whose tools
+    orders may give to agents.
     """
 
     version: Literal["1"]
@@ -153,13 +187,20 @@ class AgentsPolicy(PolicyModel):
     drafts: tuple[Literal["acp-2"], ...] = ()
     conventions: Literal["given", "withheld"] = "withheld"
     history: int = Field(default=0, ge=0, le=1_000)
+    tool_servers: tuple[ToolServer, ...] = ()
 
     @model_validator(mode="after")
     def _whole(self) -> AgentsPolicy:
-        for name, count in Counter(entry.name for entry in self.agents).items():
-            if count > 1:
-                raise ValueError(f"the agent {name} is listed {count} times")
+        for kind, entries in (("agent", self.agents), ("tool server", self.tool_servers)):
+            for name, count in Counter(entry.name for entry in entries).items():
+                if count > 1:
+                    raise ValueError(f"the {kind} {name} is listed {count} times")
         return self
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """Return every tool of the servers as orders name it."""
+        return frozenset(name for server in self.tool_servers for name in server.full_names)
 
     def masked_for(self, entry: AgentEntry) -> tuple[str, ...]:
         """The names of files and folders that the agent of ``entry`` does not see."""

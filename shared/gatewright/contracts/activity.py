@@ -48,7 +48,7 @@ class UsageReport(Document):
 
 
 #: Kinds of agent activity. ``text`` is an unfinished message; ``usage`` comes from the gateway's count.
-ActivityKind = Literal["started", "text", "message", "command", "file_change", "permission", "usage", "problem"]
+ActivityKind = Literal["started", "text", "message", "command", "tool_call", "file_change", "permission", "usage", "problem"]
 #: Kinds of which only the newest report matters: current text and usage.
 MOMENTARY: frozenset[ActivityKind] = frozenset({"text", "usage"})
 #: How a process calls itself when operators ask which there are.

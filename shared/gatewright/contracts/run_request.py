@@ -18,6 +18,7 @@ from gatewright.contracts.vocabulary import (
     Repository,
     RunId,
     TimeoutRetry,
+    ToolName,
     keep_one_spelling,
 )
 
@@ -57,6 +58,8 @@ class RunRequest(Order):
     """Key of the sender. The same key twice gives the same run."""
     task_type: TaskType = "IMPLEMENT"
     """Kind of the run: a change, or a plan, review or test that lands nothing."""
+    mcp_tools: Annotated[tuple[ToolName, ...], Meta(max_length=64)] = ()
+    """Tools of the operator's servers that coding agents may call, as SERVER.TOOL."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "baseline_ref", "policy_pack", "priority", "task_type", "tests")

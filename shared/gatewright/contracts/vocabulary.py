@@ -553,6 +553,10 @@ class AcceptanceTest(Document):
     need not pass."""
 
 
+#: A tool of a server of the operator's: SERVER.TOOL.
+ToolName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,31}}\.[A-Za-z0-9_-]{{1,64}}{END}")]
+
+
 class ToolPermissions(Document):
     filesystem: Filesystem
     shell: Shell

@@ -203,6 +203,14 @@ class RunOptions:
         panel=Panel.AGENT,
         pointer="executor.fallback",
     )
+    mcp_tools: tuple[str, ...] = option(
+        "--mcp-tool",
+        kind=Kind.TEXTS,
+        metavar="SERVER.TOOL",
+        help="Tool of a server in agents.json for the agent",
+        panel=Panel.AGENT,
+        pointer="mcp_tools",
+    )
     cassette: Path | None = option(
         "--cassette",
         kind=Kind.FILE,

@@ -168,6 +168,7 @@ _PROMPTS = {
 }
 _AGENTS = {
     "probe_unfinished": "run `gatewright agents probe NAME` again when the host is less busy; an earlier result stays valid",
+    "tool_server_unavailable": "install the server in a folder of GATEWRIGHT_AGENT_INSTALLATIONS, or correct it in agents.json",
     "agent_not_installed": "install the agent, and name the folder in GATEWRIGHT_AGENT_INSTALLATIONS: `gatewright agents list`",
 }
 _MODELS = {

@@ -30,6 +30,8 @@ def with_role(contract: TaskContract) -> TaskContract:
     """Return the contract with the agent of its task type, and the permissions, outputs and resolved role that follow."""
     agent, permissions = _AGENTS.get(contract.task_type, (WORKER, worker_permissions(interactive=contract.interactive)))
     works = agent is WORKER
+    if works:
+        permissions = replace(permissions, mcp_tools=tuple(each for each in contract.mcp_tool_set if each not in TOOL_SET))
     contract = replace(
         contract,
         assigned_agent=agent,
@@ -50,7 +52,6 @@ _UNIFORM: Mapping[str, Callable[[TaskContract, str], object]] = {
     "tool_permissions": lambda contract, _run_id: with_role(contract).tool_permissions,
     "role_contract": lambda contract, _run_id: with_role(contract).role_contract,
     "evidence_links": lambda _contract, _run_id: (),
-    "mcp_tool_set": lambda _contract, _run_id: TOOL_SET,
 }
 #: Fields that ``differences`` skips, each with the rule that decides them instead.
 NOT_COMPARED: Mapping[str, str] = {
@@ -79,6 +80,7 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         "acceptance_tests": request.acceptance_tests or _proposed_tests(contract),
         "environment": environment_of(request, contract.environment_profile),
         "inputs": Inputs(spec=request.request, artifacts=request.artifacts),
+        "mcp_tool_set": (*TOOL_SET, *request.mcp_tools),
         "log_refs": LogRefs(run_id=run_id, paths=LogPaths()),
         "owner_agent": replace(contract.owner_agent, role="PM"),
         "rollback": Rollback(strategy="worktree_drop", baseline_ref=baseline),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -109,6 +111,19 @@ def test_a_contract_without_what_it_needs_is_refused(task_type: TaskType, field:
     context = make_context(RUN_ID, "policy")
     judge_contract(context, contract)
     assert "request_incomplete" in {violation.code for violation in context.report.violations}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code"),
+    [(("agent",), []), (("command",), ["field_unread"]), ((), ["field_unread"]), (("agent", "command"), None)],
+)
+def test_only_agents_call_tools_of_servers(kinds: tuple[Any, ...], code: list[str] | None) -> None:
+    executors = tuple(Executor(kind=kind, commands=("x",) if kind == "command" else ()) for kind in kinds)
+    one = executors[0] if len(executors) == 1 else None
+    request = make_request(executor=one, candidates=executors if len(executors) > 1 else None, mcp_tools=("docs.lookup",))
+    context = make_context(RUN_ID, "policy")
+    judge_kind(context, request)
+    assert [violation.code for violation in context.report.violations] == (["field_unread"] if code is None else code)
 
 
 def test_a_review_without_a_head_is_refused() -> None:

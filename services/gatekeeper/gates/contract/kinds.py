@@ -10,6 +10,7 @@ from gatewright.research.documents import PREFIX
 from gatewright.rules.contracts import default_of
 from gatewright.run.kinds import KINDS
 from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.worker_role import server_tools, ways
 
 UNREAD = "field_unread"
 LACKS = "request_incomplete"
@@ -22,7 +23,7 @@ def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
     """Judge the fields of an order by its kind.
 
     1. Nothing is given that the kind does not read; no kind reads ``browser_policy``. A run that lands nothing also has no
-       landing, retries or other outputs.
+       landing, retries or other outputs. Only coding agents call tools of servers.
     2. Nothing is missing that the kind needs; what a request leaves out, the pm refuses.
     """
     report, kind = context.report, KINDS[order.task_type]
@@ -62,6 +63,8 @@ def _unread_fields(order: RunRequest | TaskContract) -> Iterator[str]:
             yield name
     if isinstance(order, TaskContract) and order.browser_policy is not None:
         yield "browser_policy"
+    if server_tools(order) and not (kind.lands and ways(order) and all(way.kind == "agent" for way in ways(order))):
+        yield "mcp_tools"
     if kind.lands:
         return
     if order.repository is not None and (order.repository.landing != "none" or order.repository.target_ref):

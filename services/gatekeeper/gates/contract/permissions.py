@@ -19,7 +19,7 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.packs import PackRules
-from gatewright.worker_role import ways
+from gatewright.worker_role import WORKER, ways
 
 FULL_ACCESS = "danger_full_access"
 
@@ -30,7 +30,7 @@ def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRu
     1. The role is registered.
     2. Each permission is the narrowest of requested, registered and the pack's. A shell with approvals requires a contract
        whose requester answers them, and a role policy that permits it.
-    3. MCP tools are on the role's allowlist, in all three places.
+    3. MCP tools are on the role's allowlist, in all three places. A worker's includes the tools of the operator's servers.
     4. The resulting approval policy is recorded.
 
     Returns:
@@ -109,11 +109,14 @@ def _tools(context: GateContext, contract: TaskContract) -> None:
         "mcp_tool_set": contract.mcp_tool_set,
         "role_contract.resolved_mcp_tool_set": contract.role_contract.resolved_mcp_tool_set if contract.role_contract else (),
     }
-    allowed = policies.roles.of(contract.assigned_agent.role).mcp_tools
+    known = {*policies.forbidden.mcp_tools, *policies.agents.tools}
+    allowed = {*policies.roles.of(contract.assigned_agent.role).mcp_tools}
+    if contract.assigned_agent.role == WORKER.role:
+        allowed |= policies.agents.tools
     for rule, tools in places.items():
         report.checked(rule, f"{len(tools)} tool(s), all on the allowlist of {contract.assigned_agent.role}")
         for tool in tools:
-            if tool not in policies.forbidden.mcp_tools:
+            if tool not in known:
                 report.violate("tool_unknown", rule, f"the tool {tool!r} is not on the allowlist")
             elif tool not in allowed:
                 report.violate("tool_unknown", rule, f"the tool {tool!r} is not for a {contract.assigned_agent.role}")

@@ -25,6 +25,7 @@ from gatewright.services.worker.agents.acp.dialect import (
     CallReport,
     Dialect,
     MessagePart,
+    SessionPlace,
     TurnBegun,
     TurnEnd,
     WholeMessage,
@@ -73,6 +74,7 @@ class Conversation:
         self._reporter = JoiningReporter(emit, order.directory)
         self._calls = ToolCalls(self._reporter)
         self._dialect = _DIALECTS[rules.version](rules)
+        self._place = SessionPlace(order.directory, rules.meta, order.tool_addresses)
         self._session: str | None = None
         #: State of the turn: whether the agent has accepted it, and its end where that is a notification.
         self._accepted = False
@@ -143,6 +145,8 @@ class Conversation:
         self._dialect = self._agree_version(raw.get("protocolVersion"))
         standing = self._dialect.standing(raw)
         self._claimed = standing.claimed
+        if self._order.tools and not standing.uses_servers:
+            raise AgentWireError("the agent uses no tool servers by HTTP, and the contract gives it tools")
         return standing.resumes
 
     def _agree_version(self, version: object) -> Dialect:
@@ -161,7 +165,7 @@ class Conversation:
         if session is not None:
             opened = await self._load(session, can_load=can_load)
         if session is None or opened is None:
-            request = self._dialect.begin(self._order.directory, self._rules.meta)
+            request = self._dialect.begin(self._place)
             opened = await self._peer.request(request.method, request.params, seconds=SETUP_SECONDS)
             session = self._dialect.session_of(opened)
         if not 0 < len(session) <= _MAX_SESSION or quote_text(session) != session:
@@ -180,7 +184,7 @@ class Conversation:
         if not can_load:
             self._reporter.problem("the agent cannot go on with a session; it begins a new one")
             return None
-        request = self._dialect.resume(session, self._order.directory, self._rules.meta)
+        request = self._dialect.resume(session, self._place)
         try:
             opened = await self._peer.request(request.method, request.params, seconds=SETUP_SECONDS)
         except RefusedError as refusal:

@@ -7,7 +7,7 @@ and every decision are the same for all versions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
@@ -75,10 +75,20 @@ AgentUpdate = CallReport | MessagePart | WholeMessage | TurnBegun | TurnEnd
 
 @dataclass(frozen=True, slots=True)
 class AgentStanding:
-    """An agent's capabilities: whether it resumes sessions, and its own version."""
+    """An agent's capabilities: whether it resumes sessions, its own version, and whether it uses tool servers by HTTP."""
 
     resumes: bool
     claimed: str
+    uses_servers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlace:
+    """Where a session works. ``servers``: address of each tool server, by name."""
+
+    directory: str
+    meta: Meta
+    servers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +108,10 @@ class Dialect(Protocol):
     def standing(self, answer: Params) -> AgentStanding:
         """Of the answer to it."""
 
-    def begin(self, directory: str, meta: Meta) -> Request:
+    def begin(self, place: SessionPlace) -> Request:
         """For a new session."""
 
-    def resume(self, session: str, directory: str, meta: Meta) -> Request:
+    def resume(self, session: str, place: SessionPlace) -> Request:
         """Return the request to resume a session and replay its past."""
 
     def session_of(self, answer: Params) -> str:

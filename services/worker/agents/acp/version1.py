@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from acp.schema import (
     AgentCapabilities,
     AgentMessageChunk,
     ClientCapabilities,
     FileSystemCapabilities,
+    HttpMcpServer,
     Implementation,
     InitializeRequest,
     InitializeResponse,
     LoadSessionRequest,
+    McpCapabilities,
     NewSessionRequest,
     NewSessionResponse,
     PromptRequest,
@@ -30,9 +32,9 @@ from gatewright.services.worker.agents.acp.dialect import (
     AgentUpdate,
     CallReport,
     MessagePart,
-    Meta,
     Params,
     Request,
+    SessionPlace,
     TurnEnd,
     sent,
 )
@@ -64,18 +66,18 @@ class FirstVersion:
         claimed = response.agent_info.version if response.agent_info else ""
         # The library puts a dictionary where the agent sent something else than capabilities.
         able = response.agent_capabilities
-        return AgentStanding(isinstance(able, AgentCapabilities) and able.load_session is True, claimed)
+        if not isinstance(able, AgentCapabilities):
+            return AgentStanding(resumes=False, claimed=claimed)
+        by_http = isinstance(able.mcp_capabilities, McpCapabilities) and able.mcp_capabilities.http is True
+        return AgentStanding(able.load_session is True, claimed, by_http)
 
-    def begin(self, directory: str, meta: Meta) -> Request:
+    def begin(self, place: SessionPlace) -> Request:
         """See ``Dialect``."""
-        own = None if meta is None else dict(meta)
-        return Request("session/new", sent(NewSessionRequest(cwd=directory, mcp_servers=[], field_meta=own)))
+        return Request("session/new", sent(NewSessionRequest(**_given(place))))
 
-    def resume(self, session: str, directory: str, meta: Meta) -> Request:
+    def resume(self, session: str, place: SessionPlace) -> Request:
         """See ``Dialect``."""
-        own = None if meta is None else dict(meta)
-        request = LoadSessionRequest(session_id=session, cwd=directory, mcp_servers=[], field_meta=own)
-        return Request("session/load", sent(request))
+        return Request("session/load", sent(LoadSessionRequest(session_id=session, **_given(place))))
 
     def session_of(self, answer: Params) -> str:
         """See ``Dialect``."""
@@ -109,6 +111,11 @@ class FirstVersion:
                 yield _report(ToolCallStart.model_validate(update), begins=True)
             case "tool_call_update":
                 yield _report(ToolCallProgress.model_validate(update))
+
+
+def _given(place: SessionPlace) -> dict[str, Any]:
+    servers = [HttpMcpServer(type="http", name=name, url=url, headers=[]) for name, url in place.servers.items()]
+    return {"cwd": place.directory, "mcp_servers": servers, "field_meta": None if place.meta is None else dict(place.meta)}
 
 
 def _report(call: ToolCallUpdate | ToolCallStart | ToolCallProgress, *, begins: bool = False) -> CallReport:

@@ -16,9 +16,9 @@ from gatewright.services.worker.agents.acp.dialect import (
     AgentUpdate,
     CallReport,
     MessagePart,
-    Meta,
     Params,
     Request,
+    SessionPlace,
     TurnBegun,
     TurnEnd,
     WholeMessage,
@@ -73,14 +73,15 @@ class SecondVersion:
             raise AgentWireError("the agent reports that it has no sessions")
         return AgentStanding(resumes=True, claimed=response.info.version)
 
-    def begin(self, directory: str, meta: Meta) -> Request:
+    def begin(self, place: SessionPlace) -> Request:
         """See ``Dialect``."""
-        return Request("session/new", sent(NewSession(cwd=directory, meta=None if meta is None else dict(meta))))
+        own = None if place.meta is None else dict(place.meta)
+        return Request("session/new", sent(NewSession(cwd=place.directory, meta=own)))
 
-    def resume(self, session: str, directory: str, meta: Meta) -> Request:
+    def resume(self, session: str, place: SessionPlace) -> Request:
         """See ``Dialect``."""
-        own = None if meta is None else dict(meta)
-        return Request("session/resume", sent(ResumeSession(session_id=session, cwd=directory, meta=own)))
+        own = None if place.meta is None else dict(place.meta)
+        return Request("session/resume", sent(ResumeSession(session_id=session, cwd=place.directory, meta=own)))
 
     def session_of(self, answer: Params) -> str:
         """See ``Dialect``."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -55,6 +56,9 @@ class ClaudeStream:
         words += ["--include-partial-messages", "--permission-prompt-tool", "stdio"]
         words += ["--setting-sources", "", "--strict-mcp-config"]
         words += ["--model", order.model, "--tools", ",".join(_tools(order)), *_permissions(order)]
+        if order.tools:
+            servers = {name: {"type": "http", "url": url} for name, url in order.tool_addresses.items()}
+            words += ["--mcp-config", json.dumps({"mcpServers": servers})]
         if order.resume is not None:
             words += ["--resume", order.resume]
         return Launch((*self.program, *words), _variables(order))

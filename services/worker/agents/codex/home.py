@@ -84,6 +84,7 @@ def configuration(order: AgentOrder) -> str:
         "[features]",
         *(f"{name} = false" for name in _OFF),
         *(["shell_tool = false"] if SHELL_MEANINGS[order.shell].approval_policy is None else []),
+        *(f"[mcp_servers.{name}]\nurl = {text(url)}" for name, url in order.tool_addresses.items()),
         f"[projects.{text(order.directory)}]",
         'trust_level = "untrusted"',
     ]

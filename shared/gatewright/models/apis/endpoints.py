@@ -15,6 +15,8 @@ Action = Literal["generate", "count"]
 MESSAGES_VERSION: Final = "2023-06-01"
 #: Longest request target that is looked at.
 _LONGEST = 2048
+#: The place of the tool servers of a task, each by its name.
+TOOLS_PATH: Final = "/mcp/"
 _PLAIN: dict[str, tuple[Api, Action]] = {
     "/v1/responses": ("responses", "generate"),
     "/responses": ("responses", "generate"),

@@ -8,7 +8,7 @@ import logging
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gatewright.budgets import Spend, spend_freely
 from gatewright.clock import Clock, SystemClock, timestamp
 from gatewright.contracts.vocabulary import Usage
 from gatewright.errors import DeniedError
-from gatewright.models.apis.endpoints import endpoint_of, lists_models
+from gatewright.models.apis.endpoints import TOOLS_PATH, endpoint_of, lists_models
 from gatewright.models.apis.error_answers import error_body
 from gatewright.models.cassettes import Cassette, CassetteWriter
 from gatewright.models.gateway.attempts import Attempts
@@ -47,7 +47,8 @@ class ModelGateway:
 
     ``exceeded`` is set as soon as usage exceeds the budget; running calls are cut, further ones refused, and ``check()``
     raises. ``records`` are the records of all calls, ``recording`` their content, as the cassette of ``task``. ``guard``
-    checks transfers against the approved manifest. With ``playing`` no provider is called, and no key needed.
+    checks transfers against the approved manifest. With ``playing`` no provider is called, and no key needed. ``tools``
+    answers requests below ``TOOLS_PATH``, where the task has tools.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class ModelGateway:
         )
         self._slots = asyncio.Semaphore(self.limits.calls)
         self._waiting = 0
+        self.tools: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
         self._answering: set[asyncio.Task[Any]] = set()
 
     @property
@@ -174,6 +176,8 @@ class ModelGateway:
         if lists_models(request.method, target):
             return self._models()
         endpoint = endpoint_of(request.method, target)
+        if self.tools is not None and target.startswith(TOOLS_PATH):
+            return await self.tools(request)
         if endpoint is None:
             return self._refuse(request, 403, "endpoint_not_allowed", "the gateway has no such endpoint")
         if self._waiting >= self.limits.waiting:
