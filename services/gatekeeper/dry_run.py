@@ -37,7 +37,7 @@ from gatewright.services.gatekeeper.gates.contract.breadth import judge_breadth
 from gatewright.services.gatekeeper.gates.contract.policy import judge_contract
 from gatewright.services.gatekeeper.gates.landing.landing import judge_target
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
+from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change, name_path_classes
 from gatewright.services.gatekeeper.intake.publishers import document_faults, rule_of
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from gatewright.services.gatekeeper.policies.publishers import SubmissionKind
@@ -200,6 +200,7 @@ async def _change(
             await remark_dependencies(context, candidate.changes)
             for executor in ways(contract) or (None,):
                 await judge_whole_change(context, candidate, executor)
+            name_path_classes(context, candidate, rules)
             await secrets.judge(context, candidate.changes)
     except GitError as error:
         context.report.violate(error.reason, "integrated_gate", error.message)

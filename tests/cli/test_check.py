@@ -450,3 +450,27 @@ def test_explain_names_the_rule_about_ci_files_and_check_refuses_them(
     assert details["protected_paths.ci"].startswith("opened by approval: the rule pipeline asks a person, touched: .github")
     checked = gatewright("check", "--contract", contract, *place, "--policies", policies, "--json")
     assert [each["rule"] for each in checked.documents[0]["reports"][0]["violations"]] == ["protected_paths.ci"]
+
+
+def test_explain_names_the_classes_of_paths_that_a_change_touches(
+    gatewright: Command, repository: Repository, write_contract: WriteContract, tmp_path: Path
+) -> None:
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    rule = {"name": "billing", "reason": "path_class", "paths": ["billing/"], "risk": "high", "approvers": ["ana"]}
+    others = rule | {"name": "auth", "paths": ["auth/"]}
+    rules = [each | {"within_seconds": 3600} for each in (rule, others)]
+    (policies / "approval_rules.json").write_text(json.dumps({"version": "1", "rules": rules}))
+    write_roster(policies, make_keys(tmp_path, ["ana"]))
+    contract = write_contract(allowed_paths=("src",), ordered_by=("ben",))
+    repository.commit({"src/billing/pay.py": b"pay = 1\n"})
+    patch = tmp_path / "pay.diff"
+    patch.write_bytes(repository.git("diff", "HEAD~", "HEAD"))
+    explained = gatewright(
+        "policy", "explain", contract, "--patch", patch, "--repo", repository.path, "--policies", policies, "--json"
+    )
+    details = {rule["rule"]: rule.get("detail", "") for rule in explained.documents[0]["reports"][1]["rules"]}
+    assert details["path_class.billing"] == "needs 1 approval of ana, touched: src/billing/pay.py"
+    assert details["asks.path_class:billing"] == "billing: src/billing/pay.py"
+    assert details["path_class.auth"] == "needs 1 approval of ana"
+    assert "asks.path_class:auth" not in details

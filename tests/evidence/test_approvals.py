@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.evidence.verification.findings import Verification
 from gatewright.evidence.verification.verify import verify
 from gatewright.evidence.writer import BundleWriter
 from gatewright.run import events as e
-from tests.evidence.approved_runs import ANA, RULE, STRANGER, ApprovedRun, Forgery, decided, make_approved
+from tests.evidence.approved_runs import ANA, RULE, STRANGER, ApprovedRun, Forgery, as_it_is, decided, make_approved
 from tests.evidence.recorded_runs import TREE
 from tests.evidence.tampering import CODES, KINDS, files_of
 
@@ -191,3 +192,23 @@ async def test_a_parked_run_needs_a_rule_that_applies(tmp_path: Path, signer: Si
     run = make_approved(rule=replace(RULE, refs=("refs/heads/main",)))
     found = await verified(run, tmp_path, signer, private_key)
     assert "approval_contradicts" in {each.code for each in found.findings}
+
+
+CLASS = replace(RULE, name="billing", reason="path_class", paths=("*",))
+
+
+def a_class_more(payload: e.RunEvent) -> e.RunEvent:
+    """Another rule names a class of all paths, and no gate has named it."""
+    return replace(payload, approval_rules=(RULE, CLASS)) if isinstance(payload, e.RunAccepted) else payload
+
+
+@pytest.mark.parametrize(
+    ("forgery", "rule", "code"),
+    [(a_class_more, RULE, "change_contradicts"), (as_it_is, replace(RULE, approvals=2), "approval_contradicts")],
+    ids=["a hidden class", "one of two approvals"],
+)
+async def test_a_landing_without_the_people_of_a_class_is_found(
+    tmp_path: Path, signer: Signer, private_key: PrivateKey, forgery: Forgery, rule: ApprovalRule, code: str
+) -> None:
+    found = await verified(make_approved(forgery, rule), tmp_path, signer, private_key)
+    assert code in {each.code for each in found.findings}

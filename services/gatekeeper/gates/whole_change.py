@@ -8,12 +8,15 @@ from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.vocabulary import Executor
 from gatewright.git.paths import display
 from gatewright.path_patterns.code_owners import by_line
+from gatewright.rules.approvals import touched_path_classes
 from gatewright.rules.reviewing import OWNED
 from gatewright.services.gatekeeper.gates.cel_gate import judge_diff_rules
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate
 from gatewright.services.gatekeeper.gates.context import ChangeContext
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_edits
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack_diff
+
+_PATH_CLASS = "path_class."
 
 
 async def judge_whole_change(
@@ -26,6 +29,7 @@ async def judge_whole_change(
     3. Forbidden edits.
     4. Organisation rules.
     5. Owners of the changed files, where a rule asks them.
+    6. Classes of paths that rules name.
 
     Args:
         context: the gate context with its mirror.
@@ -45,6 +49,19 @@ async def judge_whole_change(
     judge_forbidden_edits(context, candidate.changes)  # 3
     await judge_diff_rules(context, candidate.changes, len(candidate.patch), executor)  # 4
     _name_owners(context, candidate, asked)  # 5
+    name_path_classes(context, candidate, asked)  # 6
+
+
+def name_path_classes(context: ChangeContext, candidate: ComposedCandidate, rules: Sequence[ApprovalRule]) -> None:
+    """Name each class of paths of the rules, and add the classes that the change touches as reasons for approval."""
+    for rule in rules:
+        if rule.reason == "path_class":
+            number = "1 approval" if rule.approvals == 1 else f"{rule.approvals} approvals"
+            context.report.checked(f"{_PATH_CLASS}{rule.name}", f"needs {number} of {', '.join(rule.approvers)}")
+    for name, paths in touched_path_classes(rules, (change.path for change in candidate.changes)).items():
+        for path in paths:
+            context.report.touched(f"{_PATH_CLASS}{name}", path)
+    context.report.asks_about_touched(_PATH_CLASS, "path_class")
 
 
 def _name_owners(context: ChangeContext, candidate: ComposedCandidate, asked: Sequence[ApprovalRule]) -> None:

@@ -247,6 +247,7 @@ def standing_of(run: Run, asked: AskedApproval, gates: tuple[GateStanding, ...])
         status="withdrawn" if withdrawn else asked.status,
         decided_by=asked.person,
         decided_at=asked.at,
+        approved_by=asked.approved_by,
         comments=asked.comments,
         review=standing(run, asked),
         delegations=asked.delegations,

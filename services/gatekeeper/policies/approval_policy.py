@@ -26,6 +26,7 @@ from gatewright.errors import ConfigurationError, GatewrightError, MalformedErro
 from gatewright.git.access.repository_patterns import check_pattern, check_ref_pattern, covers_address
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.path_patterns.code_owners import read_code_owners
+from gatewright.path_patterns.matcher import path_matcher
 from gatewright.policy_files import APPROVAL_RULES, PolicyFile, policy_path, read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
 from gatewright.rules.gate_evidence import ROSTER as ROSTER_FILE
@@ -215,6 +216,8 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
             if not any(names_person((name,), person) for person in roster.people):
                 words = f"the rule {rule.name} asks {name}, and {ROSTER_FILE} has no such person or group"
                 raise ConfigurationError(words)
+    _check_number(rule, roster)
+    _check_paths(rule)
     if rule.on_reject == "repair" and rule.stage != "candidate":
         raise ConfigurationError(f"the rule {rule.name}: on_reject wants a change that can be sent back, and none is made yet")
     if rule.stage == "beside" and (rule.escalate_to or rule.release_locks):
@@ -226,6 +229,34 @@ def _check_rule(rule: ApprovalRule, roster: ApproverRoster) -> None:
     for pattern in rule.refs:
         check_ref_pattern(pattern)
     _check_easier(rule)  # 3
+
+
+def _check_number(rule: ApprovalRule, roster: ApproverRoster) -> None:
+    """Check that as many people as the rule needs can approve."""
+    if rule.approvals > 1 and (rule.reason == "review" or rule.stage == "beside" or rule.autopilot or rule.grants):
+        words = "several approvals fit no review, no question beside the run, no autopilot and no grants"
+        raise ConfigurationError(f"the rule {rule.name}: {words}")
+    for asked in filter(None, (rule.approvers, rule.escalate_to)):
+        people = {person_key(person.name) for person in roster.people if names_person(asked, person)}
+        if len(people) < rule.approvals:
+            words = f"needs {rule.approvals} approvals, and {ROSTER_FILE} has {len(people)} people among {', '.join(asked)}"
+            raise ConfigurationError(f"the rule {rule.name} {words}")
+
+
+def _check_paths(rule: ApprovalRule) -> None:
+    """Check that a class of paths has patterns that can match, and that no other rule has any."""
+    if (rule.reason == "path_class") != bool(rule.paths):
+        raise ConfigurationError(f"the rule {rule.name}: the reason path_class needs paths, and no other reason has them")
+    for pattern in rule.paths:
+        bare = pattern.removeprefix("!")
+        if bare != bare.strip() or not bare.strip("/") or bare.startswith(("#", "./")) or "//" in bare or "\\" in bare:
+            raise ConfigurationError(f"the rule {rule.name}: {pattern!r} matches no path; use a gitignore pattern")
+    if rule.paths and all(pattern.startswith("!") for pattern in rule.paths):
+        raise ConfigurationError(f"the rule {rule.name}: its paths only exclude; name the paths of the class first")
+    try:
+        path_matcher((rule.paths,))
+    except MalformedError as error:
+        raise ConfigurationError(f"the rule {rule.name}: {error.message}") from error
 
 
 def _check_easier(rule: ApprovalRule) -> None:

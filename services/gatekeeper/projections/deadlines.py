@@ -67,6 +67,7 @@ class _Request(msgspec.Struct):
     request_id: str
     expires_at: str
     stage: str = ""
+    approvals: int = 1
 
 
 class _Requested(msgspec.Struct):
@@ -101,6 +102,8 @@ class _Moments:
     #: Start of the wait for people or in the merge queue, when the wall time stands still; and the deadline of each answer.
     parked: float | None = None
     answers: dict[str, float] = field(default_factory=dict)
+    #: Requests that need several approvals: one approval does not end the wait.
+    several: set[str] = field(default_factory=set)
     #: Deadline of each answer that the run does not wait for.
     beside: dict[str, float] = field(default_factory=dict)
 
@@ -193,9 +196,12 @@ class Deadlines:
                 request = _REQUESTED.decode(event.payload).request
                 answers = moments.beside if request.stage == "beside" else moments.answers
                 answers[request.request_id] = _seconds(request.expires_at)
+                if request.approvals > 1:
+                    moments.several.add(request.request_id)
             case ApprovalDecided.event_type | ApprovalExpired.event_type:
                 answer = _ANSWERED.decode(event.payload)
                 open_still = answer.verdict == "vote" and answer.consensus is None
+                open_still = open_still or (answer.verdict == "approve" and answer.request_id in moments.several)
                 if answer.verdict not in LEFT_OPEN and not open_still:
                     moments.answers.pop(answer.request_id, None)
                     moments.beside.pop(answer.request_id, None)

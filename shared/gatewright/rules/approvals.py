@@ -6,7 +6,7 @@ The decider creates requests by these rules, the gatekeeper accepts decisions by
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -25,6 +25,7 @@ from gatewright.contracts.people.review_votes import ReviewStanding
 from gatewright.errors import DeniedError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.access.repository_patterns import ref_covered
+from gatewright.path_patterns.matcher import path_matcher
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.delegations import delegate_of, keeps
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN, has_ordered, is_orderer_unknown, is_own
@@ -41,12 +42,14 @@ NAMESPACE = "gatewright-approval-v1"
 #: Reasons that no rule may approve automatically: tests and pipelines, dependencies, irreversible operations.
 NEVER_BY_RULE = frozenset(
     {
-        *("protected_class", "proof", "destructive", "broad_scope", "command", "risk_tier", "critic"),
+        *("protected_class", "path_class", "proof", "destructive", "broad_scope", "command", "risk_tier", "critic"),
         *("review", "escalation", "transfer", "blocked", "agent_question"),
     }
 )
 #: Classes of commands that a rule without classes covers.
 ASKED_COMMANDS: tuple[CommandClassName, ...] = ("network", "dependency-install", "destructive", "credential-sensitive")
+#: Prefix of a reason that names a class of paths: the rule of that name.
+PATH_CLASS = "path_class:"
 #: Risk tiers of a change, lowest first.
 TIERS: tuple[Risk, ...] = ("low", "medium", "high")
 #: Maximum number of stored comments per request.
@@ -132,6 +135,17 @@ def _lapse(run: Run, rule: ApprovalRule) -> str:
         and is_about(asked.request, run, run.contract)
     ]
     return f"asked anew, because {lapsed[-1]}; " if lapsed else ""
+
+
+def touched_path_classes(rules: Sequence[ApprovalRule], paths: Iterable[bytes]) -> dict[str, list[bytes]]:
+    """Return the changed paths of each class that a rule of the reason ``path_class`` names, by the name of the class."""
+    naming = [rule for rule in rules if rule.reason == "path_class"]
+    matcher = path_matcher(tuple(rule.paths for rule in naming))
+    found: dict[str, list[bytes]] = {}
+    for path in paths if naming else ():
+        for number in matcher.of(path):
+            found.setdefault(naming[number].name, []).append(path)
+    return found
 
 
 def unasked_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
@@ -229,6 +243,7 @@ def make_request(
         patch=candidate.patch if candidate is not None else "",
         yourself=rule.yourself,
         phrase=rule.phrase,
+        approvals=rule.approvals,
         batch=rule.batch and rule.risk != "high",
         escalates_from=before.request_id if before is not None else None,
         transfers=asked_transfers(run) if rule.reason == "transfer" else (),
@@ -299,6 +314,7 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
     7. The run is not the person's own.
     8. The phrase is exact.
     9. A delegate may decide the request.
+    10. A person approves a request once, and does not hand it on afterwards.
 
     Raises:
         MalformedError: the document cannot be decoded.
@@ -326,6 +342,9 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
     check_vote(run, request, decision, person)
     if decision.verdict == "comment" and len(asked.comments) >= MOST_COMMENTS:
         raise DeniedError(f"{MOST_COMMENTS} comments are kept, not more", code="too_many_comments")
+    if decision.verdict in {"approve", "delegate"} and any(same_person(name, person.name) for name in asked.approved_by):  # 10
+        words = f"{person.name} has approved {request.request_id}; it has {asked.progress}"
+        raise DeniedError(words, code="approval_repeated")
     delegate = delegate_of(decision, asked, roster)  # 9
     if delegate is not None:
         check_right(run, request, delegate, "delegate_not_allowed")
@@ -430,6 +449,8 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
     match rule.reason:
         case "broad_scope" | "command" | "protected_class" | "proof":
             return _reason_words(rule, run)
+        case "path_class":
+            return "; ".join(found_words(run, f"{PATH_CLASS}{rule.name}"))
         case "network":
             network = contract.tool_permissions.network
             return f"network access: {network}" if network != "deny" else ""

@@ -158,7 +158,14 @@ def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
     """Check that the rule permits the size of the grant. Raises DeniedError."""
     grant, bounds = judged.grant, rule.grants
     words = ""
-    if bounds is None or rule.reason not in GRANTABLE or rule.phrase or rule.risk == "high" or rule.reason != grant.reason:
+    if (
+        bounds is None
+        or rule.reason not in GRANTABLE
+        or rule.phrase
+        or rule.risk == "high"
+        or rule.reason != grant.reason
+        or rule.approvals > 1
+    ):
         words = f"the rule {rule.name} lets nothing be approved in advance for {grant.reason}"
     elif (
         not timedelta()

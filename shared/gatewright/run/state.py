@@ -126,6 +126,17 @@ class AskedApproval(Struct, frozen=True):
         """People who have commented."""
         return tuple(each.person for each in self.remarks if each.verdict == "comment")
 
+    @property
+    def approved_by(self) -> tuple[str, ...]:
+        """People whose approvals count."""
+        return tuple(word.approver.name for word in self.spoken if getattr(word, "verdict", "") == "approve")
+
+    @property
+    def progress(self) -> str:
+        """Number of the approvals of a request that needs several, as text; empty for other requests."""
+        needed, given = self.request.approvals, self.approved_by
+        return f"{len(given)} of {needed} approvals{': ' if given else ''}{', '.join(given)}" if needed > 1 else ""
+
 
 class AskedSummons(Struct, frozen=True):
     """A question to a role beside the run, recorded ``at`` a time, with its outcome."""

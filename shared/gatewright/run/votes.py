@@ -37,7 +37,10 @@ def apply_decision(asked: AskedApproval, event: ApprovalDecided, now: str) -> As
         case "delegate":
             return apply_delegation(asked, event, now)
         case "approve":
-            return replace(asked, status="approved", person=event.approver.name, at=now)
+            given = asked.approved_by
+            if len(given) < asked.request.approvals:
+                return asked
+            return replace(asked, status="approved", person=", ".join(given), at=now)
         case "reject":
             return replace(asked, status="rejected", person=event.approver.name, at=now, words=words)
 

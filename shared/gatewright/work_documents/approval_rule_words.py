@@ -63,6 +63,8 @@ def _when(rule: ApprovalRule) -> str:
             return f"A contract runs commands of these classes: {', '.join(rule.commands or ASKED_COMMANDS)}."
         case "protected_class":
             return f"A change touches protected paths of these classes: {', '.join(rule.classes) or 'every class'}."
+        case "path_class":
+            return f"A change touches paths of the class {rule.name}: {', '.join(rule.paths)}."
         case "risk_tier":
             return f"A change is of {rule.from_tier} risk{'' if rule.from_tier == 'high' else ' or higher'}."
         case _:
@@ -78,10 +80,14 @@ def _takes(rule: ApprovalRule) -> str:
     if rule.autopilot:
         return "No person: the gatekeeper approves what is of low risk."
     own = "also of a run of their own" if rule.yourself else "not of a run of their own"
-    answer = _quorum(rule.quorum) if rule.quorum is not None else f"One approval, {own}."
+    answer = _quorum(rule.quorum) if rule.quorum is not None else f"{_approvals_of(rule)}, {own}."
     phrase = f' The approver types: "{rule.phrase}".' if rule.phrase else ""
     again = " A refusal with a comment sends the change back to its maker." if rule.on_reject == "repair" else ""
     return f"{answer}{phrase}{again}"
+
+
+def _approvals_of(rule: ApprovalRule) -> str:
+    return "One approval" if rule.approvals == 1 else f"{rule.approvals} approvals by different people"
 
 
 def _quorum(quorum: ReviewQuorum) -> str:

@@ -49,7 +49,7 @@ def request_summary(run: Run, asked: AskedApproval, gates: Iterable[GateStanding
         requested_by=request.requested_by,
         repository=request.repository,
         lands_on=landing_ref(run.run_id, repository) if repository is not None else "",
-        why=f"{request.rule}: {why}",
+        why="; ".join(filter(None, (f"{request.rule}: {why}", asked.progress))),
         on_silence=on_silence,
         gates=tuple(_last_verdicts(run, request, gates)),
         changed_files=candidate.changed_files if candidate is not None else None,

@@ -41,6 +41,7 @@ AskReason = Literal[
     "transfer",
     "destructive",
     "protected_class",
+    "path_class",
     "proof",
     "landing",
     "risk_tier",
@@ -50,7 +51,7 @@ AskReason = Literal[
     "blocked",
     "agent_question",
 ]
-_ABOUT_CANDIDATES = frozenset({"protected_class", "proof", "landing", "risk_tier", "critic", "review"})
+_ABOUT_CANDIDATES = frozenset({"protected_class", "path_class", "proof", "landing", "risk_tier", "critic", "review"})
 AskStage = Literal["contract", "candidate", "round", "beside"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
@@ -76,6 +77,8 @@ Wait = Annotated[int, Meta(ge=1, le=LONGEST_WAIT)]
 GrantId = Annotated[str, Meta(pattern=rf"^grant-[0-9a-f]{{16}}{END}")]
 #: Runs that one grant may let pass at most.
 GrantUses = Annotated[int, Meta(ge=1, le=100)]
+#: People who must approve at most.
+Approvals = Annotated[int, Meta(ge=1, le=10)]
 #: Of a web page: TLS, or this host itself.
 Origin = Annotated[str, Meta(pattern=rf"^(https://[a-z0-9.-]+|http://localhost)(:[0-9]{{1,5}})?{END}", max_length=260)]
 _Words = Annotated[str, Meta(max_length=4000)]
@@ -118,12 +121,16 @@ class ApprovalRule(Document):
     """For landing: full names of refs, or prefixes of refs that end in /*; empty: all."""
     classes: tuple[ProtectedClassName, ...] = ()
     """For protected_class: the classes of protected paths; empty: all."""
+    paths: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=500)], ...], Meta(max_length=200)] = ()
+    """For path_class: gitignore patterns of the paths in the class, whose name is that of the rule."""
     commands: tuple[CommandClassName, ...] = ()
     """For command: the classes of commands; empty: all but read-only and local-write."""
     above_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     """For budget: what models may cost, in US dollars, before a person is asked."""
     from_tier: Risk = "high"
     """For risk_tier: the lowest tier of a change that a person is asked about."""
+    approvals: Approvals = 1
+    """Number of different people who must approve."""
     yourself: bool = False
     """Whether people may approve their own runs."""
     phrase: _Line = ""
@@ -272,6 +279,8 @@ class ApprovalRequest(Document):
     """Id of the tree that is decided; empty before there is a candidate."""
     patch: str = ""
     """The patch: its artifact URI in a request, its text in a list."""
+    approvals: Approvals = 1
+    """Number of different people who must approve."""
     yourself: bool = False
     """Whether people may approve their own runs."""
     phrase: _Line = ""
@@ -559,6 +568,8 @@ class ApprovalStanding(Document):
     """Who decided: a person, or the rule; empty: not decided yet."""
     decided_at: str = ""
     """When the person decided, by their own clock."""
+    approved_by: tuple[PersonName, ...] = ()
+    """People whose approvals count so far."""
     comments: tuple[str, ...] = ()
     """Names of the people who commented."""
     gates: tuple[GateStanding, ...] = ()

@@ -135,7 +135,8 @@ def _approval_waits(view: RunView) -> tuple[Wait, ...]:
             "approval",
             asked.request.created_at,
             f"for {', '.join(holders(asked))} to {'vote on' if voted else 'approve'} {asked.request.rule} "
-            f"({asked.request.why}), until {asked.request.expires_at}: `gatewright approvals show {asked.request.request_id}`, "
+            f"({'; '.join(filter(None, (asked.request.why, asked.progress)))}), until {asked.request.expires_at}: "
+            f"`gatewright approvals show {asked.request.request_id}`, "
             f"then `gatewright {'review vote' if voted else 'approvals approve'} {asked.request.request_id}`",
         )
         for asked in waited_for(view.run)

@@ -13,6 +13,7 @@ from gatewright.evidence.verification.consistency.replayed_run import Contradict
 from gatewright.evidence.verification.reading import MAX_PATCH_BYTES, Reading
 from gatewright.git.paths import display
 from gatewright.path_patterns.code_owners import by_line
+from gatewright.rules.approvals import PATH_CLASS, touched_path_classes
 from gatewright.rules.reports import completion
 from gatewright.rules.reviewing import owned_lines
 from gatewright.run.state import Run
@@ -33,7 +34,7 @@ def check_change(replayed: ReplayedRun, reading: Reading, step: int) -> list[Con
     4. Each is in one shard.
     5. The tree of a single worker is the candidate's.
     6. An audit changes nothing; anything else changes something.
-    7. The required votes are those of the owners of its files.
+    7. The required votes are those of the owners of its files, and the named classes of paths are those that it touches.
     8. The same holds for other candidates and rounds.
     """
     run, contract, changed = replayed.run, replayed.run.contract, replayed.changed
@@ -56,7 +57,7 @@ def check_change(replayed: ReplayedRun, reading: Reading, step: int) -> list[Con
             found.append(Contradiction(CHANGE, layout.NAMES, plan, f"{display(broken.path or b'')}: {broken.detail}"))
         for broken in completion.audit(contract, changed):  # 6
             found.append(Contradiction(CHANGE, layout.NAMES, layout.CONTRACT, broken.detail))
-        found += _check_owners(run, changed)  # 7
+        found += (*_check_owners(run, changed), *_check_path_classes(run, changed))  # 7
     if len(workers) == 1 and workers[0].tree != run.candidate.tree:  # 5
         words = f"the only worker made tree {workers[0].tree}, and {run.candidate.tree} was composed"
         found.append(Contradiction(CHANGE, layout.GIT_CANDIDATE, layout.EVENTS, words))
@@ -71,6 +72,14 @@ def _check_owners(run: Run, changed: tuple[bytes, ...]) -> Iterator[Contradictio
     expected, named = set(by_line(owned, changed)), set(owned_lines(run))
     if expected != named:
         words = f"the change falls under the lines {sorted(expected)} of the file of owners, and the gate named {sorted(named)}"
+        yield Contradiction(CHANGE, layout.NAMES, layout.META, words)
+
+
+def _check_path_classes(run: Run, changed: tuple[bytes, ...]) -> Iterator[Contradiction]:
+    touched = set(touched_path_classes(run.accepted.approval_rules, changed))
+    named = {found.reason for found in run.reasons_found_now() if found.reason.startswith(PATH_CLASS)}
+    if named != {f"{PATH_CLASS}{name}" for name in touched}:
+        words = f"the change touches the classes {sorted(touched)}, and the gate named {sorted(named)}"
         yield Contradiction(CHANGE, layout.NAMES, layout.META, words)
 
 
