@@ -39,6 +39,7 @@ from gatewright.sandbox.environments import Environments
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.redaction import REDACTIONS, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.service.command_settings import task_limits
 from gatewright.services.testrunner.build_cache import BuildCache
 from gatewright.services.testrunner.bytecode_cache import BytecodeCache
 from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
@@ -235,7 +236,8 @@ class TestRunnerHandler:
         with contextlib.suppress(DeniedError):
             prefix = listed_environments(task, self._environments)
         versions = {"secret_scanner": self._scanner.name}
-        found = surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=session.environment)
+        walls = dict(self._walls) | task_limits(self._limits, task, command_seconds(task)).facts()
+        found = surroundings(sandbox=walls, prefix=prefix, versions=versions, environment=session.environment)
         return replace(found, inventory=session.inventory)
 
     async def _run(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
@@ -249,7 +251,7 @@ class TestRunnerHandler:
         refuse_missing_tools(task, self._environments)
         session.prefix = prefix
         await refuse_shadowing(prefix, candidate.mirror, candidate.tree)
-        limits = dataclasses.replace(self._limits, wall_seconds=command_seconds(task))
+        limits = task_limits(self._limits, task, command_seconds(task))
         given = await provided_files(task, context.artifacts)
         argvs = [command.argv for command in commands]
         tests_base = read_run_id_of_test(task.log_refs.run_id) is not None

@@ -29,6 +29,7 @@ from gatewright.secrets.documents import redact_document
 from gatewright.secrets.patch_text import secrets_in_patch_text
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.service.command_settings import task_limits
 from gatewright.services.worker.executors.blocked_file import REFUSED_LOG, read_blocked
 from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.reply import REPLY_LOG
@@ -87,15 +88,15 @@ class WorkerHandler:
         self._workspaces = workspaces
         self._scanner = scanner or SecretScanner()
         self._environments = environments
-        self._limits = (limits or SandboxLimits()).facts()
-        self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits}
+        self._limits = limits or SandboxLimits()
+        self._walls = {"sandbox": sandbox.name, "probe": "not finished", **self._limits.facts()}
 
     async def probe(self) -> Mapping[str, str]:
         """How commands will run on this host, and what looks for secrets.
 
         Raises SandboxError or ConfigurationError with the cause when they cannot be had.
         """
-        host = await probe_commands(self._sandbox, self._workspaces, self._scanner, self._limits)
+        host = await probe_commands(self._sandbox, self._workspaces, self._scanner, self._limits.facts())
         self._walls = host.walls
         return host.summary
 
@@ -203,7 +204,8 @@ class WorkerHandler:
             with contextlib.suppress(DeniedError):
                 prefix = listed_environments(task, self._environments)
         versions = {"secret_scanner": self._scanner.name}
-        return surroundings(sandbox=self._walls, prefix=prefix, versions=versions, environment=execution.environment)
+        walls = dict(self._walls) | task_limits(self._limits, task, 0).facts()
+        return surroundings(sandbox=walls, prefix=prefix, versions=versions, environment=execution.environment)
 
     def _storable(self, logs: Mapping[str, bytes], as_given: frozenset[str]) -> dict[str, bytes]:
         """The logs without secrets but for those that are kept ``as_given``, and the record of what was taken out."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Iterator
+from typing import Final, Literal, TypeVar
 
+from msgspec.structs import replace
 from pydantic import Field
 
-from gatewright.contracts.vocabulary import Judging, LandingMode, MutationBounds, Network, PolicyPack
+from gatewright.budgets import number
+from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.vocabulary import Budget, CommandLimits, Judging, LandingMode, MutationBounds, Network, PolicyPack
 from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.rules.reports.proof import Testing
 from gatewright.rules.reports.replays import Behaviour
 from gatewright.rules.reports.untested import Untested
+from gatewright.run.kinds import KINDS
+
+Ordered = TypeVar("Ordered", bound=RunRequest | TaskContract)
 
 
 class MutationRules(PolicyModel):
@@ -30,6 +37,33 @@ class MutationRules(PolicyModel):
         )
 
 
+class PackLimits(PolicyModel):
+    """Highest values that an order may name, and the values of an order that names none: of the run, then of each command."""
+
+    wall_sec: float | None = Field(default=None, gt=0, le=1e9)
+    cpu_sec: float | None = Field(default=None, ge=1, le=1e6)
+    memory_bytes: int | None = Field(default=None, ge=1 << 26)
+    processes: int | None = Field(default=None, ge=8, le=1 << 20)
+
+    def complete(self, document: Ordered) -> Ordered:
+        """Return the order with these values where it names none."""
+        budget, limits = document.budget or Budget(), document.limits or CommandLimits()
+        if budget.wall_sec is None and self.wall_sec is not None:
+            document = replace(document, budget=replace(budget, wall_sec=self.wall_sec))
+        highest = self.model_dump(exclude={"wall_sec"}, exclude_none=True)
+        has_commands = "limits" not in KINDS[document.task_type].unread
+        missing = {name: most for name, most in highest.items() if has_commands and getattr(limits, name) is None}
+        return replace(document, limits=replace(limits, **missing)) if missing else document
+
+    def excesses(self, document: RunRequest | TaskContract) -> Iterator[str]:
+        """Yield the values of the order above these as text."""
+        for name, most in self.model_dump(exclude_none=True).items():
+            group = "budget" if name == "wall_sec" else "limits"
+            asked = getattr(getattr(document, group), name, None)
+            if asked is not None and asked > most:
+                yield f"{group}.{name} is {number(asked)}; at most {number(most)} is allowed"
+
+
 class PackRules(PolicyModel):
     """Requirements of one pack, beyond those on every contract.
 
@@ -40,7 +74,7 @@ class PackRules(PolicyModel):
     and changed tests that pass on the baseline's sources. ``behaviour``: functions with another result outside of the test
     runner are recorded, or refused; ``required`` also refuses if no call could be compared. ``mutation``: number of mutants of
     a change to run against its tests; None: no mutants. ``judging``: the test runner starts together with the reviewer, or only
-    after a passed review.
+    after a passed review. ``limits``: of the run's time, and of each command.
     """
 
     broad_paths: Literal["granted", "refused"]
@@ -56,6 +90,7 @@ class PackRules(PolicyModel):
     landing: tuple[LandingMode, ...] = Field(min_length=1)
     max_changed_files: int = Field(gt=0)
     max_retries: int = Field(ge=0, le=10)
+    limits: PackLimits = PackLimits()
 
 
 class PolicyPacks(PolicyModel):

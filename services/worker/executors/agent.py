@@ -34,6 +34,7 @@ from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.sandbox import SandboxLimits, TalkingSandbox
 from gatewright.sandbox.environments import Shown
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.service.command_settings import task_limits
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, earlier_results, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
@@ -290,7 +291,7 @@ class AgentExecutor:
     ) -> tuple[AgentEnd | None, ExecutionFailure | None]:
         """One conversation in a box of its own."""
         seconds = max(0.0, deadline - asyncio.get_running_loop().time())
-        limits = replace(self._limits, wall_seconds=seconds + 2 * _STOP_SECONDS)
+        limits = task_limits(self._limits, job.contract, seconds + 2 * _STOP_SECONDS)
         kept = await work.session.folders(workspace.scratch)
         place = Place(workspace, prefix, limits, (work.agent.folder,), kept)
         order = AgentOrder(

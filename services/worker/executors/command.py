@@ -15,6 +15,7 @@ from gatewright.git.changes import FileChange
 from gatewright.sandbox import Completed, Sandbox, SandboxLimits, parse_command
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import NOT_FOUND, not_found
+from gatewright.service.command_settings import task_limits
 from gatewright.services.worker.executors.blocked_file import take_blocked
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
 from gatewright.services.worker.executors.tool_files import LEFT_OUT_LOG, ToolFiles, tool_files
@@ -47,7 +48,7 @@ class CommandExecutor:
         """
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
         prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
-        limits = replace(self._limits, wall_seconds=command_seconds(job.contract))
+        limits = task_limits(self._limits, job.contract, command_seconds(job.contract))
         done = await self._run(job, argv, prefix, limits, plain=False)
         how = ""
         if done.met_border:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gatewright.contracts.vocabulary import (
     Budget,
     Candidates,
+    CommandLimits,
     Document,
     Environment,
     Executor,
@@ -37,6 +38,8 @@ class Order(Document, kw_only=True):
     """What is allowed beyond plain edits inside allowed_paths."""
     budget: Budget | None = None
     """What the run may use up."""
+    limits: CommandLimits | None = None
+    """What each command of the run may use. The policy pack sets the highest values, and those that are missing."""
     requirement_ids: tuple[RequirementId, ...] = ()
     """The requirements that the change serves."""
     audit_only: bool = False

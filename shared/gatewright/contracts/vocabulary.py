@@ -423,6 +423,20 @@ class Budget(Document):
         keep_one_spelling(self, "wall_sec", "cost_usd")
 
 
+class CommandLimits(Document):
+    """What one command of a run may use; a field that is missing leaves it to the policy pack and the process."""
+
+    cpu_sec: Annotated[float, Meta(ge=1, le=1e6)] | None = None
+    """Processor seconds of each process."""
+    memory_bytes: Annotated[int, Meta(ge=1 << 26, le=MAX_INTEGER)] | None = None
+    """Bytes of private writable memory of one process, and of all together."""
+    processes: Annotated[int, Meta(ge=8, le=1 << 20)] | None = None
+    """Processes and threads."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "cpu_sec")
+
+
 class MutationBounds(Document):
     """How many mutants of a change are tried against its tests, and for how long."""
 

@@ -477,6 +477,30 @@ class RunOptions:
         panel=Panel.LIMITS,
         pointer="budget.iterations",
     )
+    max_cpu_seconds: float | None = option(
+        "--max-cpu-seconds",
+        kind=Kind.DECIMAL,
+        metavar="SECONDS",
+        help="Processor time of each process of a command",
+        panel=Panel.LIMITS,
+        pointer="limits.cpu_sec",
+    )
+    max_memory: int | None = option(
+        "--max-memory",
+        kind=Kind.NUMBER,
+        metavar="BYTES",
+        help="Memory of each command",
+        panel=Panel.LIMITS,
+        pointer="limits.memory_bytes",
+    )
+    max_processes: int | None = option(
+        "--max-processes",
+        kind=Kind.NUMBER,
+        metavar="N",
+        help="Processes and threads of each command",
+        panel=Panel.LIMITS,
+        pointer="limits.processes",
+    )
 
 
 @cache

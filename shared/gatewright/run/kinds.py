@@ -21,7 +21,7 @@ _OF_CHANGES = frozenset({"executor", "candidates", "scope", "audit_only", "inter
 #: Fields that have an effect only where something is changed, planned or tested.
 _OF_JUDGED_CHANGES = frozenset({"allowed_paths", "acceptance_tests", "sharding", "strict_acceptance"})
 #: Fields that have an effect on commands only.
-_OF_COMMANDS = frozenset({"environment", "needs", "language", "artifacts"})
+_OF_COMMANDS = frozenset({"environment", "needs", "language", "artifacts", "limits"})
 
 
 @dataclass(frozen=True)

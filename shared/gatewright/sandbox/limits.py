@@ -7,6 +7,7 @@ count is that of the sandbox, and its own set-up is not limited.
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import shutil
@@ -20,7 +21,7 @@ _OPEN_FILES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """Seconds of wall clock; bytes; a count of processes and threads.
+    """Seconds of wall clock; processor seconds of each process; bytes; a count of processes and threads.
 
     ``memory_bytes`` bounds each process's private writable memory and the proportional memory of all of them together;
     ``file_bytes`` one file; ``output_bytes`` standard output and error together, beyond which it is discarded, and 32 times
@@ -33,6 +34,7 @@ class SandboxLimits:
     file_bytes: int = 1 << 30
     output_bytes: int = 8 << 20
     tmp_bytes: int = 1 << 30
+    cpu_seconds: float | None = None
 
     def facts(self) -> dict[str, str]:
         """Return the limits for reports; seconds are recorded with each command."""
@@ -43,7 +45,8 @@ class SandboxLimits:
             "output": self.output_bytes,
             "tmp": self.tmp_bytes,
         }
-        return {f"limit of {name}": str(value) for name, value in named.items()}
+        cpu = {} if self.cpu_seconds is None else {"cpu": f"{self.cpu_seconds:g}"}
+        return {f"limit of {name}": str(value) for name, value in (named | cpu).items()}
 
 
 def restricting(limits: SandboxLimits, *, count_processes: bool) -> tuple[str, ...]:
@@ -57,12 +60,13 @@ def restricting(limits: SandboxLimits, *, count_processes: bool) -> tuple[str, .
     program = shutil.which("prlimit")
     if program is None:
         raise SandboxError("prlimit (util-linux) is missing, so commands cannot be limited")
+    cpu = int(limits.wall_seconds * (os.cpu_count() or 1)) + 10
     wanted = {
         "data": (resource.RLIMIT_DATA, limits.memory_bytes),
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
         "nofile": (resource.RLIMIT_NOFILE, _OPEN_FILES),
         "core": (resource.RLIMIT_CORE, 0),
-        "cpu": (resource.RLIMIT_CPU, int(limits.wall_seconds * (os.cpu_count() or 1)) + 10),
+        "cpu": (resource.RLIMIT_CPU, cpu if limits.cpu_seconds is None else min(cpu, math.ceil(limits.cpu_seconds))),
     }
     if count_processes:
         wanted["nproc"] = (resource.RLIMIT_NPROC, limits.processes)

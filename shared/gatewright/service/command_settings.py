@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import Field
 
+from gatewright.contracts import TaskContract
+from gatewright.contracts.vocabulary import CommandLimits
 from gatewright.sandbox.limits import SandboxLimits
 from gatewright.service.settings import ServiceSettings
 
 _MIB = 1 << 20
 _DEFAULT = SandboxLimits()
+
+
+def task_limits(limits: SandboxLimits, task: TaskContract, seconds: float) -> SandboxLimits:
+    """Return the limits of one command of a task: the process's own, or lower ones of the contract."""
+    asked = task.limits or CommandLimits()
+    return replace(
+        limits,
+        wall_seconds=seconds,
+        cpu_seconds=asked.cpu_sec,
+        memory_bytes=min(limits.memory_bytes, asked.memory_bytes or limits.memory_bytes),
+        processes=min(limits.processes, asked.processes or limits.processes),
+    )
 
 
 class CommandSettings(ServiceSettings):

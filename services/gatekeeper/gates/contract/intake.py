@@ -33,6 +33,7 @@ async def judge_intake(
 ) -> tuple[RunRequest | TaskContract, str, str]:
     """Judge ``document`` and pin it.
 
+    0. The pack's limits apply where the document names none.
     1. Artifacts come from the document or from uploads of ``publisher``. They are checked against their digest and stored where
        no publisher can write.
     2. The policy gate's rules.
@@ -44,6 +45,8 @@ async def judge_intake(
     Returns:
         The document as judged, with the granted permissions, and the commit and tree of its baseline (empty when unresolved).
     """
+    packs = context.policies.packs
+    document = packs.pack(document.policy_pack or packs.default).limits.complete(document)
     if isinstance(document, RunRequest):
         given = refuse_given_memory(context, document.artifacts)
         request = replace(document, artifacts=await _artifacts(context, given, publisher))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gatewright.contracts.vocabulary import Judging, PolicyPack, Repository, TimeoutRetry
+from gatewright.contracts import RunRequest, TaskContract
+from gatewright.contracts.vocabulary import Judging, PolicyPack
 from gatewright.rules.reports.proof import Testing
 from gatewright.run.kinds import RunKind
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
@@ -22,15 +23,13 @@ _JUDGING: Final[Mapping[Judging, str]] = {
 }
 
 
-def judge_pack(
-    context: GateContext, name: PolicyPack, repository: Repository | None, retry: TimeoutRetry | None, kind: RunKind
-) -> PackRules:
-    """Check the pack's rules about landing, which only a change does, and retries.
+def judge_pack(context: GateContext, name: PolicyPack, order: RunRequest | TaskContract, kind: RunKind) -> PackRules:
+    """Check the pack's rules about landing, which only a change does, retries and limits.
 
     Returns:
         The rules of the pack.
     """
-    report = context.report
+    report, repository, retry = context.report, order.repository, order.timeout_retry
     pack = context.policies.packs.pack(name)
     rule = f"policy_pack.{name}"
     landing = repository.landing if repository is not None else "none"
@@ -43,6 +42,9 @@ def judge_pack(
         if retry.max_retries > pack.max_retries:
             words = f"{retry.max_retries} retries, {name} allows {pack.max_retries}"
             report.violate("policy_pack_refused", f"{rule}.max_retries", words)
+    report.checked(f"{rule}.limits", ", ".join(f"{key} {value:g}" for key, value in pack.limits if value is not None) or "none")
+    for words in pack.limits.excesses(order):
+        report.violate("limit_too_high", f"{rule}.limits", f"{words} under {name}")
     report.checked(f"{rule}.testing", _TESTING[pack.testing])
     report.checked(f"{rule}.mutation", _mutation(pack))
     report.checked(f"{rule}.judging", _JUDGING[pack.judging])

@@ -50,7 +50,7 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
     judge_kind(context, request)
     judge_executor_access(context, ways(request))
     _paths(context, request.allowed_paths)
-    pack = judge_pack(context, request.policy_pack, request.repository, request.timeout_retry, KINDS[request.task_type])
+    pack = judge_pack(context, request.policy_pack, request, KINDS[request.task_type])
     strict = request.strict_acceptance or pack.strict_acceptance
     judge_commands(context, request.acceptance_tests, ways(request), strict=strict)
     _ways(context, request, request.artifacts)
@@ -78,7 +78,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     judge_kind(context, contract)
     judge_full_access(context, contract)
     _paths(context, contract.allowed_paths)
-    pack = judge_pack(context, name, contract.repository, contract.timeout_retry, KINDS[contract.task_type])
+    pack = judge_pack(context, name, contract, KINDS[contract.task_type])
     strict = pack.strict_acceptance or (contract.runtime_options is not None and contract.runtime_options.strict_acceptance)
     judge_commands(context, contract.acceptance_tests, ways(contract), strict=strict)
     judge_forbidden_commands(context, contract)
