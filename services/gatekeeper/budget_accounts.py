@@ -1,7 +1,8 @@
 """Accounts of organisation budgets: a run reserves its budget before acceptance, and its real usage replaces that at its seal.
 
-One bus key holds the account of an entry and period. Compare-and-set orders several gatekeepers, so together they never
-reserve more than the limit. The reservation of a run that the ledger does not know is returned after ``GRACE``.
+One bus key holds the accounts of an entry, of its newest ``MOST_PERIODS`` periods. Compare-and-set orders several gatekeepers,
+so together they never reserve more than the limit. The reservation of a run that the ledger does not know is returned after
+``GRACE``.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from gatewright.telemetry.metrics import Metrics
 GRACE = timedelta(hours=1)
 #: Seconds between two looks at all accounts.
 LOOK = 30.0
+#: Periods that an entry keeps. More than two: clocks that jump ahead for a while must not push out the current one.
+MOST_PERIODS = 8
 _ATTEMPTS = 50
 
 Result = TypeVar("Result")
@@ -96,6 +99,32 @@ class BudgetAccount(msgspec.Struct, frozen=True):
         return BudgetAccount(self.spent.plus(really), left)
 
 
+class EntryAccounts(msgspec.Struct, frozen=True):
+    """Accounts of one entry, by the first day of their period."""
+
+    periods: dict[str, BudgetAccount] = {}
+
+    def of(self, day: str) -> BudgetAccount:
+        """Return the account of a period."""
+        return self.periods.get(day, BudgetAccount())
+
+    def having(self, day: str, account: BudgetAccount) -> EntryAccounts:
+        """Return the accounts with this one; the oldest beyond ``MOST_PERIODS`` is dropped."""
+        if account == self.of(day):
+            return self
+        newest = sorted({**self.periods, day: account}.items())[-MOST_PERIODS:]
+        return EntryAccounts(dict(newest))
+
+    def settle(self, run_id: str, really: Amount) -> EntryAccounts:
+        """Replace the reservations of a run by its usage, which counts in the latest period that has one.
+
+        A submission that is delivered again after midnight reserves in both periods.
+        """
+        days = sorted(day for day, account in self.periods.items() if run_id in account.reserved)
+        settled = {day: self.of(day).settle(run_id, really if day == days[-1] else Amount()) for day in days}
+        return EntryAccounts({**self.periods, **settled}) if days else self
+
+
 class BudgetAccounts:
     """Accounts of all entries of a policy. ``find`` returns a run from the ledger."""
 
@@ -120,25 +149,22 @@ class BudgetAccounts:
         for entry in entries:
             _check_budget(entry, budget)
         wanted = Amount(budget.tokens or 0, nano(budget.cost_usd or 0))
-        new: dict[str, bool] = {}
+        new: list[OrganisationBudget] = []
         try:
             for entry in entries:
-                new[_key(entry, now)] = await self._reserve(run_id, entry, wanted, now)
+                new += [entry] if await self._reserve(run_id, entry, wanted, now) else []
         except LimitError:
-            for key in [key for key, is_new in new.items() if is_new]:
-                await self._settle(key, run_id, Amount())
+            for entry in new:
+                await self._release(entry, run_id, now)
             raise
 
     async def settle(self, run: Run) -> None:
         """Replace the reservations of a sealed run by its usage. A repetition changes nothing."""
         if not self.policy.budgets:
             return
-        began = datetime.fromisoformat(run.created_at)
         used = spending_of(run)
         for entry in self.policy.budgets:
-            # The reservation precedes the acceptance: it may be in the period before.
-            for key in dict.fromkeys((_key(entry, began), _key(entry, began - GRACE))):
-                await self._settle(key, run.run_id, Amount(used.tokens, used.nano_usd))
+            await self._settle(entry, run.run_id, Amount(used.tokens, used.nano_usd))
 
     async def states(self, publisher: str = "") -> tuple[BudgetState, ...]:
         """Return the entries that cover runs of ``publisher``, or all. Raises BusError."""
@@ -165,24 +191,26 @@ class BudgetAccounts:
         """Return the account of the current period, without reservations of lost and sealed runs."""
         now = self._clock.now()
 
-        async def tidy(account: BudgetAccount) -> tuple[BudgetAccount, BudgetAccount]:
-            tidied = await self._tidied(account, now)
-            return tidied, tidied
+        async def tidy(accounts: EntryAccounts) -> tuple[EntryAccounts, BudgetAccount]:
+            tidied = await self._tidied(accounts, now)
+            return tidied, tidied.of(_day(entry, now))
 
-        return await self._change(_key(entry, now), tidy)
+        return await self._change(entry, tidy)
 
     async def _reserve(self, run_id: str, entry: OrganisationBudget, wanted: Amount, now: datetime) -> bool:
         """Reserve in one entry. Return whether the run had no reservation there before."""
 
-        async def change(account: BudgetAccount) -> tuple[BudgetAccount, Amount | bool]:
-            new = run_id not in account.reserved
-            after = account.reserve(run_id, wanted, entry, now)
-            if after is None:
-                account = await self._tidied(account, now)
-                after = account.reserve(run_id, wanted, entry, now)
-            return (account, account.used) if after is None else (after, new)
+        day = _day(entry, now)
 
-        used = await self._change(_key(entry, now), change)
+        async def change(accounts: EntryAccounts) -> tuple[EntryAccounts, Amount | bool]:
+            new = run_id not in accounts.of(day).reserved
+            after = accounts.of(day).reserve(run_id, wanted, entry, now)
+            if after is None:
+                accounts = await self._tidied(accounts, now)
+                after = accounts.of(day).reserve(run_id, wanted, entry, now)
+            return (accounts, accounts.of(day).used) if after is None else (accounts.having(day, after), new)
+
+        used = await self._change(entry, change)
         if isinstance(used, Amount):
             ends = entry.ends(now)
             left = f"the budget {entry.name} has {_left(entry, used)} left this {entry.period}"
@@ -190,35 +218,46 @@ class BudgetAccounts:
             raise LimitError(words, retry_after=(ends - now).total_seconds(), code="organisation_budget_exceeded")
         return used
 
-    async def _tidied(self, account: BudgetAccount, now: datetime) -> BudgetAccount:
-        """Return the account after settling the sealed runs and dropping the old reservations of unknown runs."""
-        for run_id, each in account.reserved.items():
-            if each.at > now - GRACE:
-                continue
+    async def _tidied(self, accounts: EntryAccounts, now: datetime) -> EntryAccounts:
+        """Return the accounts after settling the sealed runs and dropping the old reservations of unknown runs."""
+        reserved = [pair for account in accounts.periods.values() for pair in account.reserved.items()]
+        for run_id in dict.fromkeys(run_id for run_id, each in reserved if each.at <= now - GRACE):
             run = await self._find(run_id)
             if run is None:
-                account = account.settle(run_id, Amount())
+                accounts = accounts.settle(run_id, Amount())
             elif run.sealed is not None:
                 used = spending_of(run)
-                account = account.settle(run_id, Amount(used.tokens, used.nano_usd))
-        return account
+                accounts = accounts.settle(run_id, Amount(used.tokens, used.nano_usd))
+        return accounts
 
-    async def _settle(self, key: str, run_id: str, really: Amount) -> None:
-        async def change(account: BudgetAccount) -> tuple[BudgetAccount, None]:
-            return account.settle(run_id, really), None
+    async def _settle(self, entry: OrganisationBudget, run_id: str, really: Amount) -> None:
+        async def change(accounts: EntryAccounts) -> tuple[EntryAccounts, None]:
+            return accounts.settle(run_id, really), None
 
-        await self._change(key, change)
+        await self._change(entry, change)
 
-    async def _change(self, key: str, change: Callable[[BudgetAccount], Awaitable[tuple[BudgetAccount, Result]]]) -> Result:
+    async def _release(self, entry: OrganisationBudget, run_id: str, now: datetime) -> None:
+        """Return a reservation of the current period."""
+        day = _day(entry, now)
+
+        async def change(accounts: EntryAccounts) -> tuple[EntryAccounts, None]:
+            return accounts.having(day, accounts.of(day).settle(run_id, Amount())), None
+
+        await self._change(entry, change)
+
+    async def _change(
+        self, entry: OrganisationBudget, change: Callable[[EntryAccounts], Awaitable[tuple[EntryAccounts, Result]]]
+    ) -> Result:
+        key = f"budgets.{entry.name}.{entry.period}"
         turn = self._turns.get(key)
         if turn is None:
             turn = self._turns[key] = asyncio.Lock()
         async with turn:
             for _ in range(_ATTEMPTS):
                 stored = await self._bus.kv_get(key)
-                account = read_json(stored[0], BudgetAccount) if stored else BudgetAccount()
-                changed, result = await change(account)
-                if changed == account:
+                accounts = read_json(stored[0], EntryAccounts) if stored else EntryAccounts()
+                changed, result = await change(accounts)
+                if changed == accounts:
                     return result
                 try:
                     await self._bus.kv_put(key, msgspec.json.encode(changed), revision=stored[1] if stored else 0)
@@ -273,5 +312,6 @@ def _left(entry: OrganisationBudget, used: Amount) -> str:
     return " and ".join(each for each in (tokens, money) if each)
 
 
-def _key(entry: OrganisationBudget, now: datetime) -> str:
-    return f"budgets.{entry.name}.{entry.period}-{entry.starts(now):%Y-%m-%d}"
+def _day(entry: OrganisationBudget, now: datetime) -> str:
+    """Return the first day of the entry's period."""
+    return f"{entry.starts(now):%Y-%m-%d}"

@@ -20,6 +20,7 @@ from gatewright.contracts import Transition
 from gatewright.evidence.disk import Disk
 from gatewright.evidence.writer import BundleWriter
 from gatewright.ledger.store import Ledger, Position
+from gatewright.services.gatekeeper.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.dispatch.dispatcher import Dispatcher
 from gatewright.services.gatekeeper.gates import engine as judge
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
@@ -136,6 +137,7 @@ def put_points() -> None:
     _around(JetStreamDelivery, "ack", before=lambda delivery: f"before_ack.{_role_of(delivery)}")
     _around(PathLocks, "take", after=lambda *_args: "locks_taken")
     _around(judge, "land", before=lambda *_args: "before_landing", after=lambda *_args: "after_landing")
+    _around(BudgetAccounts, "reserve", after=lambda *_args: "reserved")
     _around(BundleWriter, "seal", before=lambda *_args: "before_seal", after=lambda *_args: "after_seal")
     _watch_sealing()
 

@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as msgspec_replace
 
 from gatewright.app.stack.launch import ProcessPlan, execute
 from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus.identities import bus_keys, seed_file
-from gatewright.clock import SystemClock
-from gatewright.contracts import RunRequest
+from gatewright.bus.topology import REQUEST_SUBJECT
+from gatewright.clock import SystemClock, new_id
+from gatewright.contracts import BudgetState, RunRequest, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Budget, Environment, Executor, Repository, Sharding, TimeoutRetry
 from gatewright.evidence.verification.verify import verify
-from gatewright.run.state import Run
+from gatewright.run.state import Run, run_id_of
 from tests.ecosystems.environments import plain_environment
+from tests.faults.crash_points import fired
 from tests.faults.fault_stack import ROOT, STUBBORN, House, open_house
 from tests.faults.spending_worker import USED
 from tests.git.repositories import MakeRepository
@@ -284,3 +287,40 @@ async def test_usage_within_the_budget_is_reported_and_the_run_succeeds(tmp_path
         assert len(await events_of(house, run_id, "usage_reported")) >= 5
         assert run.sealed is not None
         assert verify(Path(run.sealed.location), [house.public_key]).ok
+
+
+#: Between reservation and acceptance, acceptance and use, end and seal, seal and settlement.
+KILLED = ("reserved", "after_append.1", "before_seal", "after_seal")
+
+
+@pytest.mark.long
+async def test_a_gatekeeper_killed_around_a_reservation_keeps_the_budget(tmp_path: Path, project: GitRepository) -> None:
+    """The last run fits only if no earlier one left a reservation, and only its real usage."""
+    limit = {
+        "name": "team",
+        "publishers": ["*"],
+        "repositories": ["*"],
+        "period": "month",
+        "tokens": 30 + 10 * (len(KILLED) - 1),
+    }
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "budgets.json").write_text(json.dumps({"version": "1", "budgets": [limit]}))
+    async with open_house(tmp_path, workers=0, points=True, policies=policies) as house, spending_workers(house, 1):
+        for number, point in enumerate(KILLED, 1):
+            (house.points / point).touch()
+            request = order(project, Budget(tokens=30), words=f"spend 10 tokens 0.0 USD every 0.01 s, 1 times; {number}")
+            key = new_id()
+            data = codec.encode(msgspec_replace(request, idempotency_key=key))
+            await house.bus.publish(REQUEST_SUBJECT, data, schema="run_request.v1", message_id=key)
+            run = await house.client.wait(run_id_of(key), timeout=PATIENCE)
+            assert (run.status, len(fired(house.points))) == ("SUCCESS", number), run.failure
+            async with asyncio.timeout(PATIENCE):
+                while (state := await team_budget(house)).spent_tokens < 10 * number:  # noqa: ASYNC110 - it is another process
+                    await asyncio.sleep(0.05)
+            assert (state.spent_tokens, state.reserved_tokens) == (10 * number, 0), point
+
+
+async def team_budget(house: House) -> BudgetState:
+    (state,) = (await house.client.budgets()).budgets
+    return state

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace as msgspec_replace
 
@@ -17,13 +18,15 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, LimitError
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper import budget_accounts
-from gatewright.services.gatekeeper.budget_accounts import Amount, BudgetAccount, BudgetAccounts
+from gatewright.services.gatekeeper.budget_accounts import MOST_PERIODS, Amount, BudgetAccount, BudgetAccounts, EntryAccounts
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.policies.budgets import BudgetsPolicy, OrganisationBudget, RunDefault
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 from tests.factories import make_request
+from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
 from tests.gatekeeper.publishing import HandClock, make_publisher, open_intake
+from tests.gatekeeper.simulated_run import RUN_ID, Script
 
 NOW = datetime(2026, 2, 28, 23, 59, 59, tzinfo=UTC)
 
@@ -150,7 +153,7 @@ async def test_a_state_shows_usage_reservations_and_the_next_period(bus: MemoryB
     held = accounts(bus, limit)
     await held.reserve("run-a", (limit,), Budget(tokens=30, cost_usd=0.5))
     await held.reserve("run-b", (limit,), Budget(tokens=40, cost_usd=0.25))
-    await held._settle("budgets.team.day-2026-01-01", "run-a", Amount(20, 400_000_000))
+    await held._settle(limit, "run-a", Amount(20, 400_000_000))
     (state,) = await held.states("ci")
     assert (state.spent_tokens, state.reserved_tokens, state.tokens) == (20, 40, 100)
     assert (state.spent_usd, state.reserved_usd, state.cost_usd) == (0.4, 0.25, 1.0)
@@ -187,3 +190,100 @@ async def test_a_nearly_used_budget_is_logged_once_and_exported(
     assert len(looks) == 2
     assert capsys.readouterr().err.count('"event":"budget_nearly_used"') == 1
     assert b'gatewright_budget_used_ratio{budget="team"} 0.8' in metrics.exposition()
+
+
+@dataclass
+class House:
+    """Accounts of one entry on a bus, with a clock that moves and the runs of a ledger."""
+
+    bus: MemoryBus
+    limit: OrganisationBudget
+    clock: HandClock = field(default_factory=HandClock)
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    async def find(self, run_id: str) -> Run | None:
+        return self.runs.get(run_id)
+
+    def accounts(self) -> BudgetAccounts:
+        """Those of a gatekeeper that has just started."""
+        return BudgetAccounts(self.bus, BudgetsPolicy(version="1", budgets=(self.limit,)), self.clock, self.find)
+
+    async def reserve(self, run_id: str, tokens: int) -> None:
+        await self.accounts().reserve(run_id, (self.limit,), Budget(tokens=tokens))
+
+    async def periods(self) -> dict[str, tuple[int, list[str]]]:
+        """Used tokens and reserving runs by period, as the bus has them."""
+        value = await self.bus.kv_get(f"budgets.{self.limit.name}.{self.limit.period}")
+        found = msgspec.json.decode(value[0], type=EntryAccounts) if value is not None else EntryAccounts()
+        return {day: (account.used.tokens, [*account.reserved]) for day, account in found.periods.items()}
+
+    def seal(self, tokens: int) -> Run:
+        """A sealed run in the ledger that used so many tokens."""
+        world = BudgetedRun(Script(), budget=Budget(tokens=100), used={f"{RUN_ID}.plan.w01": make_usage(tokens=tokens)})
+        world.deliver_all()
+        assert world.opened.sealed is not None
+        self.runs[RUN_ID] = world.opened
+        return world.opened
+
+
+DAY = 86_400.0
+#: One second before a period ends: a day, and a month.
+ENDS = [("day", DAY - 1, "2026-01-01", "2026-01-02"), ("month", 31 * DAY - 1, "2026-01-01", "2026-02-01")]
+
+
+@pytest.mark.parametrize(("period", "before", "first", "second"), ENDS)
+async def test_a_submission_delivered_again_in_the_next_period_counts_once(
+    period: str, before: float, first: str, second: str, bus: MemoryBus
+) -> None:
+    """A gatekeeper dies after the reservation; the next one reads the submission after midnight."""
+    house = House(bus, entry(period=period))
+    house.clock.seconds = before
+    await house.reserve(RUN_ID, 60)
+    house.clock.seconds += 2
+    await house.reserve(RUN_ID, 60)
+    assert await house.periods() == {first: (60, [RUN_ID]), second: (60, [RUN_ID])}
+    await house.accounts().settle(house.seal(30))
+    await house.accounts().settle(house.seal(30))
+    assert await house.periods() == {first: (0, []), second: (30, [])}
+
+
+@pytest.mark.parametrize("hours", [0.5, 30])
+async def test_a_run_sealed_in_a_later_period_returns_its_reservation(hours: float, bus: MemoryBus) -> None:
+    house = House(bus, entry())
+    house.clock.seconds = DAY - 1
+    await house.reserve(RUN_ID, 60)
+    house.clock.seconds += hours * 3600
+    await house.accounts().settle(house.seal(30))
+    assert await house.periods() == {"2026-01-01": (30, [])}
+
+
+async def test_a_gatekeeper_killed_after_the_seal_leaves_no_reservation(bus: MemoryBus) -> None:
+    """Also in a period that is over: the next look at the current one settles it."""
+    house = House(bus, entry())
+    house.clock.seconds = DAY - 1
+    await house.reserve(RUN_ID, 60)
+    house.seal(30)
+    house.clock.seconds += 3601
+    assert (await house.accounts().account(house.limit)).used == Amount()
+    assert await house.periods() == {"2026-01-01": (30, [])}
+
+
+async def test_the_accounts_of_an_entry_do_not_grow_for_ever(bus: MemoryBus) -> None:
+    house = House(bus, entry())
+    for day in range(30):
+        house.clock.seconds = day * DAY
+        await house.reserve(f"run-{day}", 10)
+    kept = await house.periods()
+    assert [*kept] == [f"2026-01-{day}" for day in range(30 - MOST_PERIODS + 1, 31)]
+    assert kept["2026-01-30"] == (10, ["run-29"])
+
+
+async def test_a_clock_that_jumped_ahead_frees_no_budget(bus: MemoryBus) -> None:
+    house = House(bus, entry())
+    await house.reserve("run-a", 100)
+    for day in (400, 900):
+        house.clock.seconds = day * DAY
+        await house.reserve(f"run-{day}", 10)
+    house.clock.seconds = 60
+    with pytest.raises(LimitError):
+        await house.reserve("run-b", 1)
