@@ -15,6 +15,7 @@ from gatewright.app.report.account import read_account
 from gatewright.app.report.packet import packet
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
+from tests.evidence.approved_runs import make_approved
 from tests.evidence.recorded_runs import RecordedRun, make_failed, make_success
 from tests.report.conftest import HostileRun, SealRun
 
@@ -69,6 +70,10 @@ def test_failed_run_claims_nothing(seal: SealRun, make_packet: MakePacket) -> No
     assert "**Outcome:** FAILED" in text
     assert "**Rollback Plan:** nothing was landed" in text
     assert "no reviewer has voted" in text
+
+
+def test_the_people_who_approved_are_named_with_rule_and_reason(seal: SealRun, make_packet: MakePacket) -> None:
+    assert "- `landing`, approved by ana: it lands on" in make_packet(seal(make_approved()))
 
 
 def test_altered_bundle_is_reported_first(seal: SealRun, make_packet: MakePacket) -> None:

@@ -110,6 +110,10 @@ def _delivery(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         "",
         *bullets(_votes(history), "no reviewer has voted"),
         "",
+        "**Approvals:**",
+        "",
+        *bullets(_approvals(history), "no person was asked"),
+        "",
         "**Gates:**",
         "",
         *bullets((_gate(gate, run.run_id) for gate in history.gates[-MOST:]), "no gate has judged anything"),
@@ -250,6 +254,16 @@ def _votes(history: RunHistory) -> list[str]:
         f"{votes[report.verdict]}: {words(report.reviewer.agent_id)} ({report.reviewer.role}), {code(task_id)}: "
         f"{words(clip_text(report.summary, 300))}"
         for task_id, report in history.reviews.items()
+    ]
+
+
+def _approvals(history: RunHistory) -> list[str]:
+    """Return each decision that the run waited for, with the rule, which may name a class of paths, and what it was about."""
+    asked = [each for each in history.run.approvals.values() if each.request.stage != "beside"]
+    return [
+        f"{code(each.request.rule)}, {each.status}{f' by {words(each.person)}' if each.person else ''}: "
+        f"{words(clip_text(each.request.why, 300))}"
+        for each in asked[:MOST]
     ]
 
 
