@@ -87,8 +87,9 @@ def _integer(schema: dict[str, Any]) -> Strategy:
 
 def _number(schema: dict[str, Any]) -> Strategy:
     least, above = schema.get("minimum"), schema.get("exclusiveMinimum")
-    bounds = {"min_value": above if least is None else least, "max_value": schema["maximum"], "exclude_min": above is not None}
-    return st.floats(**bounds) | st.integers(1, int(min(1000, schema["maximum"])))
+    most = schema.get("maximum", 1e9)
+    bounds = {"min_value": above if least is None else least, "max_value": most, "exclude_min": above is not None}
+    return st.floats(**bounds) | st.integers(1, int(min(1000, most)))
 
 
 def _array(schema: dict[str, Any]) -> Strategy:
