@@ -17,7 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.git.conftest import first_repository, make_repository
 from tests.scheduling import SharedStacks
-from tests.selection import ci_left_out, further_cases
+from tests.selection import ci_left_out, further_cases, slow_tests
 
 __all__ = ["bare_surroundings", "first_repository", "make_repository"]
 
@@ -101,6 +101,7 @@ SLOW = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     words = "of each test with more cases play so many, spread over all of them"
     parser.addoption("--most-cases", type=int, default=0, metavar="N", help=words)
+    parser.addoption("--quick", action="store_true", help="leave out the tests that tests/slow_tests.txt lists")
     words = "with --most-cases: play one long test of each kind as well"
     parser.addoption("--one-of-each-series", action="store_true", help=words)
 
@@ -109,9 +110,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The cases that are played; the slow folders first; within a folder, and among the others, as they are."""
     here = Path(__file__).parent
+    left_out = slow_tests(items) if config.getoption("quick") else set()
     if most := config.getoption("most_cases"):
         choose = ci_left_out if config.getoption("one_of_each_series") else further_cases
-        left_out = choose(items, most)
+        left_out |= choose(items, most)
+    if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
 

@@ -1,14 +1,18 @@
 """Which of the collected tests are played: of long tables some cases, and in CI one test of each long series. Pure.
 
-CI plays what `make test` plays, what needs containers, and the same long tests at every commit. So a commit is judged by what
-it changed, and not by which part of the long series its turn brings.
+CI plays what `make test` plays, slow tests, what needs containers, and the same long tests at every commit. So a commit is
+judged by what it changed, and not by which part of the long series its turn brings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
+
+#: Functions of which one case takes long, one per line; `.ci/slow_tests.py` makes the list.
+SLOW_TESTS = Path(__file__).parent / "slow_tests.txt"
 
 #: Each function of these breaks the system in another way; elsewhere the long tests of a file are of one kind.
 FAULTS = "tests/faults/"
@@ -23,6 +27,12 @@ def ci_left_out(items: Iterable[pytest.Item], most: int) -> set[pytest.Item]:
     ordinary = [item for item in every if not _is(item, "long") and not _is(item, "compose")]
     long = [item for item in every if _is(item, "long") and not _is(item, "compose")]
     return further_cases(ordinary, most) | (set(long) - set(_first_of_each(_kind, long)))
+
+
+def slow_tests(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """What `make test` leaves out besides long tests."""
+    listed = frozenset(SLOW_TESTS.read_text("utf-8").split())
+    return {item for item in items if _function(item) in listed}
 
 
 def _is(item: pytest.Item, mark: str) -> bool:
