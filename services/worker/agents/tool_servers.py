@@ -99,29 +99,29 @@ class ToolServers:
                 return {"result": {"tools": session.tools}}
             case "tools/call":
                 return await self._call(session, message.get("params"))
-        return _fault(_NO_METHOD, "this is not offered")
+        return _error_answer(_NO_METHOD, "this is not offered")
 
     async def _call(self, session: _Session, params: object) -> Object:
         given = params if isinstance(params, dict) else {}
         tool, arguments = quote_text(given.get("name"), 100), given.get("arguments", {})
         self._calls += 1
         if tool not in session.names or not isinstance(arguments, dict):
-            answer = _fault(_WRONG, f"the contract names no tool {session.name}.{tool}")
-            self._record(session, tool, arguments, answer, "refused")
+            answer = _error_answer(_WRONG, f"the contract names no tool {session.name}.{tool}")
+            self._emit_call(session, tool, arguments, answer, "refused")
         elif self._calls > _MOST_CALLS:
-            answer = _fault(_FAILED, f"a task calls at most {_MOST_CALLS} tools")
-            self._record(session, tool, arguments, answer, "refused")
+            answer = _error_answer(_FAILED, f"a task calls at most {_MOST_CALLS} tools")
+            self._emit_call(session, tool, arguments, answer, "refused")
         else:
             try:
                 answer = await session.ask("tools/call", {"name": tool, "arguments": arguments}, _CALL_SECONDS)
             except AgentWireError as error:
-                answer = _fault(_FAILED, f"the server {session.name} does not answer: {error.message}")
+                answer = _error_answer(_FAILED, f"the server {session.name} does not answer: {error.message}")
             result = answer.get("result")
             failed = not isinstance(result, dict) or result.get("isError") is True
-            self._record(session, tool, arguments, answer, "failed" if failed else "answered")
+            self._emit_call(session, tool, arguments, answer, "failed" if failed else "answered")
         return answer
 
-    def _record(self, session: _Session, tool: str, arguments: object, answer: Object, outcome: ToolOutcome) -> None:
+    def _emit_call(self, session: _Session, tool: str, arguments: object, answer: Object, outcome: ToolOutcome) -> None:
         data = msgspec.json.encode(answer)
         self._emit(
             AgentToolCall(
@@ -173,7 +173,7 @@ class _Session:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Object]] = {}
         self._writing = asyncio.Lock()
-        self._fault = ""
+        self._end = ""
 
     @property
     def names(self) -> frozenset[str]:
@@ -205,8 +205,8 @@ class _Session:
 
     async def ask(self, method: str, params: Object, seconds: float) -> Object:
         """Return ``result`` or ``error`` of the answer. Raises AgentWireError: the server ended, or is silent."""
-        if self._fault:
-            raise AgentWireError(self._fault)
+        if self._end:
+            raise AgentWireError(self._end)
         self._number += 1
         number = self._number
         waiting: asyncio.Future[Object] = asyncio.get_running_loop().create_future()
@@ -225,18 +225,18 @@ class _Session:
         try:
             while (message := await self._wire.receive()) is not None:
                 await self._take(message)
-            self._fault = "it has ended"
+            self._end = "it has ended"
         except AgentWireError as error:
-            self._fault = error.message
+            self._end = error.message
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(AgentWireError(self._fault))
+                waiting.set_exception(AgentWireError(self._end))
 
     async def _take(self, message: Mapping[str, Any]) -> None:
         number = message.get("id")
         if "method" in message:
             if number is not None:
-                await self._send({"jsonrpc": "2.0", "id": number, **_fault(_NO_METHOD, "this is not offered")})
+                await self._send({"jsonrpc": "2.0", "id": number, **_error_answer(_NO_METHOD, "this is not offered")})
             return
         waiting = self._waiting.get(number) if type(number) is int else None
         if waiting is not None and not waiting.done():
@@ -247,7 +247,7 @@ class _Session:
             await self._wire.send(message)
 
 
-def _fault(code: int, words: str) -> Object:
+def _error_answer(code: int, words: str) -> Object:
     return {"error": {"code": code, "message": words}}
 
 
