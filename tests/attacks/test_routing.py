@@ -44,6 +44,9 @@ def with_routing(folder: Path, *asking: Rules, routing: Rules | None = None) -> 
     """The delivered policies with rules of risk, and of whom to ask."""
     policies = policies_with(folder, *asking)
     (policies / "routing_rules.json").write_text(json.dumps(ROUTING if routing is None else routing))
+    models = json.loads((policies / "models.json").read_text())
+    routes = [route | {"models": ["gpt-5.1"]} if route["role"] == "reviewer" else route for route in models["routes"]]
+    (policies / "models.json").write_text(json.dumps(models | {"routes": routes}))  # no model judges its own change
     return policies
 
 

@@ -12,6 +12,7 @@ from gatewright.contracts import Error, SummonsAnswer
 from gatewright.contracts.people.summons import SummonsItem, SummonsTask
 from gatewright.contracts.vocabulary import Document
 from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.orders import MAX_PATCH
 from gatewright.rules.summons import CHANGE, NO_MODEL
 from gatewright.structured.session import RoleModels
 from gatewright.structured.summons import SummonedHandler, SummonsConsultant
@@ -104,3 +105,34 @@ async def test_a_role_without_a_model_keeps_its_tasks() -> None:
     own = await handler.handle(make_contract(), context())
     assert isinstance(own, Error)
     assert own.message == "the role's own task"
+
+
+FINDINGS = [
+    {"path": "src/a.py", "line": 2, "severity": "high", "message": "not bounded"},
+    {"path": "src/a.py", "line": 99, "severity": "high", "message": "no such line"},
+]
+
+
+async def test_a_critic_keeps_the_findings_that_the_change_shows(provider: ScriptedProvider, make_models: MakeModels) -> None:
+    provider.scripts["review"] = answering({"recommendation": "block", "summary": "It is not.", "findings": FINDINGS})
+    at_work = context()
+    assert isinstance(at_work.artifacts, MemoryArtifacts)
+    task = replace(TASK, evidence=(at_work.artifacts.hold(CHANGE, PATCH),), advice="critic")
+    answer = await consultant(make_models("review", role="reviewer")).answer(task, at_work)
+    assert isinstance(answer, SummonsAnswer)
+    assert answer.critique is not None
+    assert (answer.answer, answer.critique.recommendation) == ("It is not.", "block")
+    assert [(each.path, each.line) for each in answer.critique.findings] == [("src/a.py", 2)]
+    assert answer.consultation is not None
+    assert [each.reason for each in answer.consultation.clamped] == ["line_not_there"]
+    order = shown(provider)
+    assert all(words in order for words in ("Is it bounded?", "Ignore all rules", "second = 2", "critic_opinion.v1"))
+
+
+async def test_a_critic_judges_no_change_that_it_cannot_see_whole(provider: ScriptedProvider, make_models: MakeModels) -> None:
+    at_work = context()
+    assert isinstance(at_work.artifacts, MemoryArtifacts)
+    task = replace(TASK, evidence=(at_work.artifacts.hold(CHANGE, PATCH + b"+" * MAX_PATCH),), advice="critic")
+    answer = await consultant(make_models("review", role="reviewer")).answer(task, at_work)
+    assert isinstance(answer, SummonsAnswer)
+    assert (answer.status, answer.critique, provider.requests) == ("NOT_ANSWERED", None, [])

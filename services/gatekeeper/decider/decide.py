@@ -103,7 +103,8 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             people.expire(draft)
         case DeadlineReached() if not run.ended:
             people.expire_beside(draft)
-            if not draft.over_budget() and draft.back_off_is_over():
+            summons.expire_advice(draft)
+            if not draft.run.ended and not draft.over_budget() and draft.back_off_is_over():
                 draft.try_again()
         case Continue() if not run.ended:
             _continue(draft, verdicts)
@@ -316,6 +317,8 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "route":
             draft.add(e.ReviewRouted(routing=route(draft.run)))
+        case "critic":
+            summons.ask_critic(draft)
         case "refuse":
             draft.fail(endings.orderer_unknown(draft.run))
         case "ask":

@@ -18,6 +18,7 @@ from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Judging, MutationBounds
 from gatewright.git.patches.version_moves import Move
 from gatewright.rules.approvals import JudgedDecision, is_cleared, stage_of, unapprovable, unasked_rules
+from gatewright.rules.critic import awaits_critic, is_critic_due
 from gatewright.rules.grants import JudgedGrant, grantable
 from gatewright.rules.landing import lands_by_queue
 from gatewright.rules.routing import is_due
@@ -380,7 +381,8 @@ def next_step(run: Run) -> str | None:
     """Return the next step of the gatekeeper itself.
 
     Returns:
-        ``route``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``, ``land``, ``seal`` or None.
+        ``route``, ``critic``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``, ``land``,
+        ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
@@ -388,6 +390,8 @@ def next_step(run: Run) -> str | None:
         return "merge"
     if is_due(run):
         return "route"
+    if is_critic_due(run) or awaits_critic(run):
+        return "critic" if is_critic_due(run) else None
     stage = stage_of(run)
     if not run.parked and unapprovable(run):
         return "refuse"
@@ -401,12 +405,14 @@ def next_step(run: Run) -> str | None:
         return "locks"  # released while people decided, who sent the change back
     if run.state == "S2" and run.candidate is None and _can_compose(run):
         return "compose"
-    if run.state == "S4" and run.tests_passed:
-        if lands_by_queue(run):
-            return "queue"
-        # Take locks again that were released while the run waited for a person.
-        return "land" if run.locks is not None else "locks"
-    return None
+    return _landing_step(run) if run.state == "S4" and run.tests_passed else None
+
+
+def _landing_step(run: Run) -> str:
+    """Return how a tested change lands. Locks that were released while the run waited for a person are taken again."""
+    if lands_by_queue(run):
+        return "queue"
+    return "land" if run.locks is not None else "locks"
 
 
 def comes_before_its_turn(run: Run) -> bool:

@@ -7,7 +7,9 @@ from gatewright.contracts import Error, SummonsAnswer, SummonsTask, TaskContract
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.people.summons import MOST_WORDS
 from gatewright.errors import DeniedError
-from gatewright.rules.summons import UNFIT, answer_to, summons_orders
+from gatewright.rules.critic import critic_id, critic_limits, recommendation_of
+from gatewright.rules.endings import critic_blocked
+from gatewright.rules.summons import UNFIT, answer_to, critic_order, expired_advice, summons_orders
 from gatewright.run import events as e
 from gatewright.run.candidates import reason_of
 from gatewright.run.state import AskedSummons, Run
@@ -38,6 +40,23 @@ def record_answer(draft: Draft, item: RoleReplied, question: AskedSummons) -> No
         return
     answer = answer_to(question, _answer_of(item.document, task, now), draft.now)
     draft.add(e.SummonsAnswered(answer=answer))
+    if task.task_id == critic_id(draft.run) and recommendation_of(answer) == "block":
+        draft.fail(critic_blocked(answer))
+
+
+def ask_critic(draft: Draft) -> None:
+    """Ask the model critic about the doubts of the candidate. The run waits for the answer, up to the rule's limit."""
+    limits = critic_limits(draft.run)
+    if limits is not None:
+        draft.summon(critic_order(draft.run, limits))
+
+
+def expire_advice(draft: Draft) -> None:
+    """Record that no role answered a question of the gatekeeper in time. The run continues without the answer."""
+    asked = expired_advice(draft.run, draft.now)
+    if asked is not None:
+        words = f"no answer within {asked.task.timeout_sec:g} seconds"
+        draft.add(e.SummonsAnswered(answer=_not_answered(asked.task, timestamp(draft.now), "task_timeout", words)))
 
 
 def _answer_of(document: RoleDocument, task: SummonsTask, now: str) -> SummonsAnswer:

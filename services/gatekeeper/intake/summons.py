@@ -13,7 +13,7 @@ from gatewright.contracts import SummonsList, SummonsRequest, codec
 from gatewright.contracts.people.summons import SummonsStanding
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
-from gatewright.rules.summons import most_of, summons_id, summons_orders
+from gatewright.rules.summons import most_of, number_asked, summons_id, summons_orders
 from gatewright.run.state import AskedSummons, Run
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
@@ -74,7 +74,7 @@ class SummonsService:
                 run = await self._run(request.run_id, rule)
                 self._check_taken(run, request, asked, rule)
         listed = tuple(_standing(each) for each in run.summonses.values())
-        left = max(0, most_of(bounds) - len(listed)) if not run.ended else 0
+        left = max(0, most_of(bounds) - number_asked(run)) if not run.ended else 0
         return SummonsList(run_id=run.run_id, summonses=listed, asked=tuple(asked), left=left)
 
     def _check_taken(self, run: Run, request: SummonsRequest, asked: list[str], rule: Publisher) -> None:

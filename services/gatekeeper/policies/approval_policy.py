@@ -29,6 +29,7 @@ from gatewright.path_patterns.code_owners import read_code_owners
 from gatewright.path_patterns.matcher import path_matcher
 from gatewright.policy_files import APPROVAL_RULES, PolicyFile, policy_path, read_policy
 from gatewright.rules.approvals import NEVER_BY_RULE
+from gatewright.rules.critic import NEVER_BY_MODEL
 from gatewright.rules.gate_evidence import ROSTER as ROSTER_FILE
 from gatewright.rules.grants import GRANTABLE
 from gatewright.rules.quorum import names_person
@@ -99,13 +100,13 @@ def check_models(rules: Iterable[ApprovalRule], models: ModelsPolicy) -> None:
     Raises:
         ConfigurationError: names the rule.
     """
-    counting = next((rule.name for rule in rules if rule.quorum is not None and rule.quorum.model_counts), None)
+    counting = next((rule.name for rule in rules if rule.model_first or (rule.quorum and rule.quorum.model_counts)), None)
     routes = {
         role: {name for route in models.routes if route.role == role for name in route.models} for role in _MAKES_OR_JUDGES
     }
     both = sorted(set.intersection(*routes.values()))
     if counting is not None and both:
-        words = f"{MODELS_FILE} gives {', '.join(both)} to the worker and to the reviewer, which would vote on its own change"
+        words = f"{MODELS_FILE} gives {', '.join(both)} to the worker and to the reviewer, which would judge its own change"
         raise ConfigurationError(f"the rule {counting} counts the word of a model: {words}")
 
 
@@ -260,13 +261,17 @@ def _check_paths(rule: ApprovalRule) -> None:
 
 
 def _check_easier(rule: ApprovalRule) -> None:
-    """Check that only permitted kinds of requests are approved by rule, in advance or in bulk."""
+    """Check that only permitted kinds of requests are approved by rule, by a model, in advance or in bulk."""
     if rule.autopilot and (rule.risk != "low" or rule.reason in NEVER_BY_RULE or rule.phrase):
         words = f"the rule {rule.name} cannot approve by itself: only what is of low risk, wants no phrase, and is none of"
         raise ConfigurationError(f"{words} {', '.join(sorted(NEVER_BY_RULE))}")
     if rule.grants is not None and (rule.risk == "high" or rule.reason not in GRANTABLE or rule.phrase):
         words = f"the rule {rule.name} cannot be answered in advance: only what is not of high risk, wants no phrase, is one of"
         raise ConfigurationError(f"{words} {', '.join(sorted(GRANTABLE))}")
+    first = rule.model_first
+    if first is not None and (rule.reason != "critic" or rule.risk == "high" or not NEVER_BY_MODEL.isdisjoint(first.on)):
+        words = f"the rule {rule.name} cannot ask a model first: only what is not of high risk, is a doubt, and is none of"
+        raise ConfigurationError(f"{words} {', '.join(sorted(NEVER_BY_MODEL))}")
     if rule.batch and rule.risk == "high":
         raise ConfigurationError(f"the rule {rule.name} is of high risk: it allows no batch")
 

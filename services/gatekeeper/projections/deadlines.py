@@ -18,6 +18,7 @@ from gatewright.errors import GatewrightError, UnavailableError
 from gatewright.foreign_documents import JsonReader
 from gatewright.host_errors import host_errors
 from gatewright.pause import pause_unless
+from gatewright.rules.summons import GRACE
 from gatewright.run.events import (
     ApprovalDecided,
     ApprovalExpired,
@@ -26,6 +27,8 @@ from gatewright.run.events import (
     FixOrdered,
     RunAccepted,
     StateEntered,
+    SummonsAnswered,
+    SummonsAsked,
 )
 from gatewright.run.states import TERMINAL, WAITING
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
@@ -80,6 +83,22 @@ class _Answered(msgspec.Struct):
     consensus: dict[str, msgspec.Raw] | None = None
 
 
+class _Question(msgspec.Struct):
+    task_id: str
+    timeout_sec: float = 0.0
+    advice: str | None = None
+
+
+class _Summoned(msgspec.Struct):
+    task: _Question
+
+
+class _SummonAnswered(msgspec.Struct):
+    answer: _Question
+
+
+_SUMMONED = JsonReader(_Summoned)
+_SUMMON_ANSWERED = JsonReader(_SummonAnswered)
 _ORDERED = JsonReader(_Ordered)
 _ENTERED = JsonReader(_Entered)
 _REQUESTED = JsonReader(_Requested)
@@ -205,6 +224,12 @@ class Deadlines:
                 if answer.verdict not in LEFT_OPEN and not open_still:
                     moments.answers.pop(answer.request_id, None)
                     moments.beside.pop(answer.request_id, None)
+            case SummonsAsked.event_type:
+                task = _SUMMONED.decode(event.payload).task
+                if task.advice is not None:
+                    moments.beside[task.task_id] = _seconds(event.ts) + task.timeout_sec + GRACE
+            case SummonsAnswered.event_type:
+                moments.beside.pop(_SUMMON_ANSWERED.decode(event.payload).answer.task_id, None)
             case StateEntered.event_type:
                 self._enter(run_id, moments, _ENTERED.decode(event.payload).state, _seconds(event.ts))
 

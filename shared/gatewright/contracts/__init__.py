@@ -33,7 +33,14 @@ from gatewright.contracts.people.approvals import (
     GrantRevocation,
 )
 from gatewright.contracts.people.revision_orders import RevisionOrder
-from gatewright.contracts.people.summons import SummonsAnswer, SummonsList, SummonsOpinion, SummonsRequest, SummonsTask
+from gatewright.contracts.people.summons import (
+    CriticOpinion,
+    SummonsAnswer,
+    SummonsList,
+    SummonsOpinion,
+    SummonsRequest,
+    SummonsTask,
+)
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.queue_policy import QueueRules

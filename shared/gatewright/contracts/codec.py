@@ -41,6 +41,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "completion_report.v1": contracts.CompletionReport,
     "context_request.v1": contracts.ContextRequest,
     "contract_proposal.v1": contracts.ContractProposal,
+    "critic_opinion.v1": contracts.CriticOpinion,
     "decision_batch.v1": contracts.DecisionBatch,
     "decision_reply.v1": contracts.DecisionReply,
     "decisions_log.v1": contracts.DecisionsLog,

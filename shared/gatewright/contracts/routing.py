@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.people.approvals import Risk
+from gatewright.contracts.people.approvals import Risk, TriggerCode
 from gatewright.contracts.reports import GateName
 from gatewright.contracts.vocabulary import Attempt, Count, Document, NonEmpty, PathPattern, RunId, Sha256
 
@@ -19,9 +19,6 @@ LaneName = Literal["work", "scope", "validation", "review", "opinion", "critic",
 #: What the owner of a lane may do: change files, only look, rule by what can be computed, or sign.
 Authority = Literal["edit", "read_only", "runtime", "person"]
 LaneStatus = Literal["done", "open", "skipped"]
-TriggerCode = Literal[
-    "findings_left", "mutants_survived", "passed_second_time", "proof_missing", "rounds_refused", "unconfined_tests"
-]
 _Words = Annotated[str, Meta(max_length=2000)]
 
 

@@ -189,6 +189,7 @@ _APPROVALS = {
     "too_many_comments": "approve or reject it",
 }
 _SUMMONSES = {
+    "critic_blocked": "read the findings with `gatewright show {run}`, correct the change and order it again",
     "summons_after_end": "read the answers with `gatewright show {run}`: only an open run accepts questions",
     "summons_no_model": "name the role in GATEWRIGHT_CONSULT, and give it a route and key in policies/models.json",
     "summons_not_allowed": "have the run's publisher or an operator send the question",

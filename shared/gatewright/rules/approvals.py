@@ -26,6 +26,7 @@ from gatewright.errors import DeniedError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.access.repository_patterns import ref_covered
 from gatewright.path_patterns.matcher import path_matcher
+from gatewright.rules.critic import doubt_words
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.delegations import delegate_of, keeps
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN, has_ordered, is_orderer_unknown, is_own
@@ -492,7 +493,7 @@ def _of_evidence(rule: ApprovalRule, run: Run) -> str:
     if rule.reason == "risk_tier":
         return _tier(rule, run)
     if rule.reason == "critic":
-        return _doubts(run)
+        return doubt_words(run, rule)
     refusal = run.refusal if rule.reason == "escalation" and handed_over(run) else None
     words = f"refused {run.attempt} times in a row, at last by the"
     return f"{words} {refusal.gate} gate ({refusal.code}): {refusal.summary}" if refusal is not None else ""
@@ -505,12 +506,6 @@ def _tier(rule: ApprovalRule, run: Run) -> str:
     worst = "; ".join(f"{each.signal}: {each.detail}" for each in run.routing.signals if each.tier == run.routing.tier)
     wanted = TIERS.index(run.routing.tier) >= TIERS.index(rule.from_tier)
     return f"the change is of {run.routing.tier} risk: {worst}" if wanted else ""
-
-
-def _doubts(run: Run) -> str:
-    if run.routing is None:
-        return "what leaves a doubt was not recorded"
-    return "; ".join(f"{each.code}: {each.detail}" for each in run.routing.critic_triggers)
 
 
 def found_words(run: Run, reason: str) -> Iterator[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from gatewright.budgets import Excess
-from gatewright.contracts import Error, GateReport, TaskResult
+from gatewright.contracts import Error, GateReport, SummonsAnswer, TaskResult
 from gatewright.rules.approvals import unapprovable
+from gatewright.rules.critic import BLOCKED, critic_words
 from gatewright.rules.people.delegations import holders
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.rounds import ESCALATED, candidates_escalate
@@ -80,6 +81,11 @@ def approval_expired(asked: AskedApproval) -> Ending:
 def orderer_unknown(run: Run) -> Ending:
     """Return the ending of a run that needs approval while its requester is unknown."""
     return Ending(ORDERER_UNKNOWN, unapprovable(run))
+
+
+def critic_blocked(answer: SummonsAnswer) -> Ending:
+    """Return the ending of a run whose change a model critic blocked."""
+    return Ending(BLOCKED, critic_words(answer))
 
 
 def waiting_for(run: Run, budget: Literal["wall_sec", "tokens", "cost_usd", "iterations"]) -> str:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from gatewright.contracts import ReviewReport, ReviewRouting, RoutingRules, TaskContract, TestReport
-from gatewright.contracts.people.approvals import Risk
+from gatewright.contracts.people.approvals import Risk, TriggerCode
 from gatewright.contracts.reports import TestCommand
-from gatewright.contracts.routing import CriticTrigger, ReviewLane, RoutingSignal, SignalName, TriggerCode
+from gatewright.contracts.routing import CriticTrigger, ReviewLane, RoutingSignal, SignalName
 from gatewright.errors import DeniedError
 from gatewright.git.paths import folded_path
 from gatewright.rules.approvals import TIERS, contract_digest, found_words, matching_rules
+from gatewright.rules.critic import critic_limits
 from gatewright.run.state import Run
 
 #: From this round on a repeatedly refused change has high risk.
@@ -261,7 +262,8 @@ def _people(run: Run, *, critic: bool) -> ReviewLane:
     triggers = run.routing.critic_triggers if run.routing is not None else ()
     codes = ", ".join(trigger.code for trigger in triggers)
     if asking:
-        reason = f"asked because of {codes}" if critic else f"asked by {', '.join(rule.name for rule in asking)}"
+        first = "; a model is asked first" if critic and critic_limits(run) is not None else ""
+        reason = f"asked because of {codes}{first}" if critic else f"asked by {', '.join(rule.name for rule in asking)}"
     elif critic:
         reason = f"no rule asks a critic about {codes}" if codes else "nothing has left a doubt"
     else:

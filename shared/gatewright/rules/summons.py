@@ -15,12 +15,14 @@ from msgspec.structs import replace
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.clock import timestamp
 from gatewright.contracts import SummonsAnswer, SummonsRequest, SummonsTask, TestReport, codec
-from gatewright.contracts.people.summons import MOST_SUMMONSES, MOST_WORDS, SummonsRole
+from gatewright.contracts.people.approvals import ModelCritic
+from gatewright.contracts.people.summons import MOST_SUMMONSES, MOST_WORDS, SummonsItem, SummonsRole
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Artifact, Budget
 from gatewright.errors import DeniedError
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.approvals import pending
+from gatewright.rules.critic import critic_id
 from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.transfers import leave_for
 from gatewright.run.candidates import reason_of
@@ -33,6 +35,9 @@ CHANGE = "candidate.diff"
 #: Reason codes of a role without a model, and of one that answered with another document.
 NO_MODEL = "summons_no_model"
 UNFIT = "output_schema_mismatch"
+#: Sender of questions that the gatekeeper itself asks, and the seconds that their answer may take on its way.
+GATEKEEPER = "gatekeeper"
+GRACE = 15.0
 _MOST_BRIEF = 16_000
 _MOST_SPEC = 4_000
 _MOST_LINES = 20
@@ -85,8 +90,8 @@ def summons_orders(
         if leave_for(run, role) is not None and not work_was_given_out(run):  # 4
             words = f"what the {role} may send to a provider of models is not approved yet"
             raise DeniedError(words, code="transfer_not_approved")
-    if fresh and len(run.summonses) + len(fresh) > (most := most_of(bounds)):  # 5
-        words = f"{len(run.summonses)} of {most} questions about {run.run_id} were asked, and these are {len(fresh)} more"
+    if fresh and (asked := number_asked(run)) + len(fresh) > (most := most_of(bounds)):  # 5
+        words = f"{asked} of {most} questions about {run.run_id} were asked, and these are {len(fresh)} more"
         raise DeniedError(words, code="too_many_summonses")
     return tuple(fresh)
 
@@ -94,6 +99,11 @@ def summons_orders(
 def most_of(bounds: SummonsBounds | None) -> int:
     """Return the maximum number of questions about a run: never more than eight."""
     return min(bounds.most, MOST_SUMMONSES) if bounds is not None else 0
+
+
+def number_asked(run: Run) -> int:
+    """Return the number of questions that publishers asked."""
+    return sum(asked.task.advice is None for asked in run.summonses.values())
 
 
 def summons_id(run_id: str, request: SummonsRequest, publisher: str, number: int) -> str:
@@ -127,12 +137,40 @@ def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> Summ
     answer = replace(answer, run_id=asked.task.run_id, task_id=asked.task.task_id, role=item.role)
     if words := _wrong_time(asked, answer, now):
         answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=words, answered_at=timestamp(now))
-    if answer.status == "ANSWERED" and not answer.answer.strip():
-        answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=f"the {item.role} answered with no words")
+    lacks = "words" if not answer.answer.strip() else "" if answer.critique or asked.task.advice is None else "recommendation"
+    if answer.status == "ANSWERED" and lacks:
+        answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=f"the {item.role} answered with no {lacks}")
     if answer.status == "ANSWERED":
-        return _within(replace(answer, code="ok"))
+        critique = answer.critique if asked.task.advice == "critic" else None
+        return _within(replace(answer, code="ok", critique=critique))
     code = reason_of(answer.code, "task_failed")
-    return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=())
+    return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=(), critique=None)
+
+
+def critic_order(run: Run, limits: ModelCritic) -> SummonsTask:
+    """Return the question to the model critic about the doubts of the candidate."""
+    doubts = run.routing.critic_triggers if run.routing is not None else ()
+    seconds = float(limits.timeout_sec)
+    return SummonsTask(
+        run_id=run.run_id,
+        task_id=critic_id(run),
+        item=SummonsItem(role="reviewer", question="\n".join(f"{each.code}: {each.detail}" for each in doubts)[:4000]),
+        brief=brief_of(run),
+        evidence=tuple(_evidence(run)),
+        timeout_sec=seconds,
+        publisher=GATEKEEPER,
+        budget=Budget(wall_sec=seconds, tokens=limits.tokens, cost_usd=limits.cost_usd),
+        advice="critic",
+    )
+
+
+def expired_advice(run: Run, now: datetime) -> AskedSummons | None:
+    """Return a question of the gatekeeper whose role did not answer in time. The role's own limit ends earlier."""
+    for asked in open_summonses(run):
+        waited = (now - datetime.fromisoformat(asked.at)).total_seconds()
+        if asked.task.advice is not None and waited >= asked.task.timeout_sec + GRACE:
+            return asked
+    return None
 
 
 def _wrong_time(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> str:

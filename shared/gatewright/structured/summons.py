@@ -5,22 +5,23 @@ The role reads no repository for it and writes nothing. A role without a model a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gatewright.clock import timestamp
-from gatewright.contracts import Error, SummonsAnswer, SummonsOpinion, SummonsTask
+from gatewright.contracts import CriticOpinion, Error, SummonsAnswer, SummonsOpinion, SummonsTask
 from gatewright.contracts.consultation import Clamp
-from gatewright.contracts.people.summons import SummonsRole
+from gatewright.contracts.people.summons import CriticFinding, Critique, SummonsRole
 from gatewright.contracts.proposals import Observation
 from gatewright.contracts.vocabulary import Document
 from gatewright.git.patches.lines import shown_lines
 from gatewright.prompts.library import PromptLibrary
-from gatewright.prompts.orders import summons_order
+from gatewright.prompts.orders import MAX_PATCH, summons_order
 from gatewright.rules.summons import CHANGE, NO_MODEL
 from gatewright.service.settings import ServiceSettings
-from gatewright.structured.answers import StructuredQuestion
+from gatewright.structured.answers import P, StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
@@ -87,26 +88,27 @@ class SummonsConsultant:
             )
             return self._make_answer(task, context, status="NOT_ANSWERED", code=NO_MODEL, message=words)
         patch = await self._change(task, context)
-        asking = Asking(StructuredQuestion(summons_order(self._library, task, patch), SummonsOpinion))
+        if task.advice is not None and patch is not None and len(patch) > MAX_PATCH:
+            words = f"the change has {len(patch)} bytes; a model is shown at most {MAX_PATCH}"
+            return self._make_answer(task, context, status="NOT_ANSWERED", code="task_failed", message=words)
+        prompt = summons_order(self._library, task, patch)
+        if task.advice is None:
+            return await self._ask(task, context, StructuredQuestion(prompt, SummonsOpinion), partial(opinion_fields, patch))
+        return await self._ask(task, context, StructuredQuestion(prompt, CriticOpinion), partial(critique_fields, patch))
+
+    async def _ask(
+        self, task: SummonsTask, context: TaskContext, question: StructuredQuestion[P], fields_of: Callable[[P], Fields]
+    ) -> SummonsAnswer | Error:
+        asking = Asking(question)
         async with self._models.session(task.budget, context, task.run_id, task.task_id, task.transfer) as session:
             try:
                 opinion = await asking.ask(session)
             except UNANSWERED as error:
                 return await failure_of(asking, error, session.spent, context.artifacts)
-        kept, dropped = anchored_places(opinion, patch)
+        fields, dropped = fields_of(opinion)
         context.log.info("summons_answered", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
         record = await consultation_of(asking, opinion, session.spent, context.artifacts, clamped=dropped)
-        return self._make_answer(
-            task,
-            context,
-            status="ANSWERED",
-            code="ok",
-            answer=opinion.answer,
-            confidence=opinion.confidence,
-            evidence=kept,
-            open_questions=opinion.open_questions,
-            consultation=record,
-        )
+        return self._make_answer(task, context, status="ANSWERED", code="ok", consultation=record, **fields)
 
     async def _change(self, task: SummonsTask, context: TaskContext) -> bytes | None:
         found = next((each for each in task.evidence if each.name == CHANGE), None)
@@ -123,15 +125,40 @@ class SummonsConsultant:
         )
 
 
-def anchored_places(opinion: SummonsOpinion, patch: bytes | None) -> tuple[tuple[Observation, ...], tuple[Clamp, ...]]:
-    """Return the places of an answer that the change contains, and the dropped ones: only the change has lines."""
+#: Fields of an answer, and what the model named that the change does not have.
+Fields = tuple[dict[str, Any], tuple[Clamp, ...]]
+_Place = TypeVar("_Place", Observation, CriticFinding)
+
+
+def opinion_fields(patch: bytes | None, opinion: SummonsOpinion) -> Fields:
+    """Return the fields of an answer in words, without places that the change does not have."""
+    kept, dropped = anchored_places(opinion.evidence, patch, lambda each: each.note)
+    fields = {
+        "answer": opinion.answer,
+        "confidence": opinion.confidence,
+        "evidence": kept,
+        "open_questions": opinion.open_questions,
+    }
+    return fields, dropped
+
+
+def critique_fields(patch: bytes | None, opinion: CriticOpinion) -> Fields:
+    """Return the fields of a critic's answer, without findings at places that the change does not have."""
+    kept, dropped = anchored_places(opinion.findings, patch, lambda each: each.message)
+    return {"answer": opinion.summary, "critique": Critique(recommendation=opinion.recommendation, findings=kept)}, dropped
+
+
+def anchored_places(
+    places: Iterable[_Place], patch: bytes | None, words_of: Callable[[_Place], str]
+) -> tuple[tuple[_Place, ...], tuple[Clamp, ...]]:
+    """Return the places that the change contains, and the dropped ones: only the change has lines."""
     lines = shown_lines(patch) if patch is not None else {}
-    kept: list[Observation] = []
+    kept: list[_Place] = []
     dropped: list[Clamp] = []
-    for each in opinion.evidence:
+    for each in places:
         if each.path in lines and (each.line is None or each.line in lines[each.path]):
             kept.append(each)
         else:
-            place = f"{each.path}:{each.line or '-'} {each.note}"
+            place = f"{each.path}:{each.line or '-'} {words_of(each)}"
             dropped.append(Clamp(field="evidence", proposed=place, granted="", reason=_NOT_THERE))
     return tuple(kept), tuple(dropped)

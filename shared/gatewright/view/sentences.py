@@ -12,6 +12,7 @@ from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import Violation
 from gatewright.ledger.expiry import expired_words
 from gatewright.order_form.words import in_options
+from gatewright.rules.critic import critic_words, recommendation_of
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.reports.proof import facts_in_words
 from gatewright.run import events as e
@@ -21,7 +22,15 @@ from gatewright.run.states import stage_name
 from gatewright.view.budgets import usage_words
 from gatewright.view.run_view import Mark, RunView, seconds_between
 from gatewright.view.safe_text import printable
-from gatewright.work_documents.remarks import RunRemark, first_lines, gate_remarks, review_remarks, test_remarks, worker_remarks
+from gatewright.work_documents.remarks import (
+    RunRemark,
+    critic_remarks,
+    first_lines,
+    gate_remarks,
+    review_remarks,
+    test_remarks,
+    worker_remarks,
+)
 
 SIGNS: dict[Mark, str] = {"good": "✔", "bad": "✘", "given": "→", "plain": "·", "warn": "!", "more": " "}
 
@@ -140,8 +149,12 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
         case e.ReviewRouted(routing=routing):
             return [_routing_sentence(routing)]
         case e.SummonsAsked(task=task):
-            return [("given", task.item.role, f"answers a question beside the run: {task.item.question}")]
+            about = "judges doubts before people" if task.advice == "critic" else "answers a question beside the run"
+            return [("given", task.item.role, f"{about}: {task.item.question}")]
         case e.SummonsAnswered(answer=answer):
+            if answer.critique is not None:
+                mark = "plain" if recommendation_of(answer) == "proceed" else "warn"
+                return [(mark, answer.role, critic_words(answer)), *_remark_sentences(critic_remarks(answer))]
             words = f"answers ({answer.confidence})" if answer.status == "ANSWERED" else f"did not answer: {answer.code}"
             return [("plain" if answer.status == "ANSWERED" else "warn", answer.role, words)]
         case e.CandidateChosen(candidate=number, standings=ranked):

@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatewright.contracts import GateReport, ReviewReport, TaskContract, TaskResult, TestReport
+from gatewright.contracts import GateReport, ReviewReport, SummonsAnswer, TaskContract, TaskResult, TestReport
 from gatewright.rules.reports.proof import proof_clauses
 from gatewright.run.state import Run
 
 REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"
+CRITIC: Final = "model critic"
 UNANSWERED: Final = "unanswered question"
 REFUSED: Final = "refused question"
 WORKER: Final = "worker"
@@ -57,6 +58,7 @@ def run_remarks(gates: Iterable[GateReport], run: Run) -> tuple[RunRemark, ...]:
     found += test_remarks(run.tests, run.contract) if run.tests is not None else ()
     found += [each for task in run.workers() if task.result is not None for each in worker_remarks(task.result)]
     found += unanswered_remarks(run)
+    found += [each for asked in run.summonses.values() if asked.answer is not None for each in critic_remarks(asked.answer)]
     return tuple(dict.fromkeys(found))
 
 
@@ -71,6 +73,14 @@ def unanswered_remarks(run: Run) -> Iterator[RunRemark]:
         else:
             words = f"{request.why} Without an answer: {request.on_silence}"
         yield RunRemark(UNANSWERED, request.rule, words)
+
+
+def critic_remarks(answer: SummonsAnswer) -> Iterator[RunRemark]:
+    """The findings of a model critic, after its recommendation."""
+    if answer.critique is not None:
+        yield RunRemark(CRITIC, answer.critique.recommendation, answer.answer)
+        for each in answer.critique.findings:
+            yield RunRemark(CRITIC, f"severity {each.severity}", each.message, each.path, each.line)
 
 
 def worker_remarks(result: TaskResult) -> Iterator[RunRemark]:

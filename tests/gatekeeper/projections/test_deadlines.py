@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 from gatewright.contracts.vocabulary import Budget
+from gatewright.rules.summons import GRACE
 from gatewright.services.gatekeeper.projections.deadlines import AGAIN, Deadlines
 from tests.gatekeeper.budgeted_run import BudgetedRun
 from tests.gatekeeper.entries import make_entry
@@ -143,3 +144,15 @@ def test_runs_that_ended_before_their_time_leave_nothing_behind() -> None:
         deadlines.forget(f"run-{number:010}")
     assert len(deadlines) == 0
     assert len(deadlines._queue) <= 100
+
+
+def test_the_time_for_an_answer_of_the_critic_is_due() -> None:
+    world = BudgetedRun(Script(), budget=Budget(wall_sec=1e6))
+    world.deliver_until("S4")
+    question = {"task_id": "critic", "timeout_sec": 60.0, "advice": "critic"}
+    told = (("summons_asked", {"task": question}), ("summons_answered", {"answer": {"task_id": "critic"}}))
+    deadlines = watched(world)
+    for number, (name, payload) in enumerate(told, 90):
+        events = [{"event_type": name, "ts": NOW.isoformat(), "payload": payload}]
+        deadlines.saw(make_entry(json.dumps({"number": number, "events": events}).encode(), RUN_ID))
+        assert bool(deadlines.due(START + 60.1 + GRACE)) == (name == "summons_asked")

@@ -59,6 +59,10 @@ DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
 LEFT_OPEN: frozenset[DecisionVerdict] = frozenset({"comment", "delegate"})
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "withdrawn", "autopilot", "granted", "lapsed"]
 OnReject = Literal["end", "repair"]
+#: What evidence that passed may leave in doubt.
+TriggerCode = Literal[
+    "findings_left", "mutants_survived", "passed_second_time", "proof_missing", "rounds_refused", "unconfined_tests"
+]
 ProtectedClassName = Literal["ci", "protected", "runner", "dependencies", "migrations"]
 CommandClassName = Literal["read-only", "local-write", "network", "dependency-install", "destructive", "credential-sensitive"]
 
@@ -94,6 +98,25 @@ class GrantBounds(Document):
     """Seconds from the creation of a grant to its end."""
     uses: GrantUses
     """Number of runs that one grant may let pass."""
+
+
+class ModelCritic(Document):
+    """A model that the reviewer role asks about doubts before the rule asks people.
+
+    ``proceed`` answers only this rule. Anything else, or no answer, leaves the rule to its people; ``block`` ends the run.
+    """
+
+    on: Annotated[tuple[TriggerCode, ...], Meta(min_length=1)]
+    """Doubts that the model may answer. Any other doubt asks people, whatever the model answers."""
+    timeout_sec: Annotated[int, Meta(ge=1, le=600)] = 120
+    """Seconds for the answer."""
+    tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 200_000
+    """Tokens that the answer may cost, outside the budget of the run."""
+    cost_usd: Annotated[float, Meta(gt=0, le=1000)] | None = None
+    """US dollars that the answer may cost."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "cost_usd")
 
 
 class ApprovalRule(Document):
@@ -149,6 +172,8 @@ class ApprovalRule(Document):
     """The limits of approvals in advance, for a pattern and a time; null: none are possible."""
     on_reject: OnReject = "end"
     """Whether a rejection with a comment ends the run, or sends the change back for repair while rounds are left."""
+    model_first: ModelCritic | None = None
+    """For critic: the model that is asked before people; null: people are asked at once."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "above_usd", "from_tier", "on_reject")

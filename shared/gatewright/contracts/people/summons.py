@@ -15,6 +15,7 @@ from gatewright.contracts.vocabulary import (
     Budget,
     Document,
     NonEmpty,
+    Positive,
     RunId,
     Seconds,
     Timestamp,
@@ -25,6 +26,9 @@ from gatewright.contracts.vocabulary import (
 SummonsRole = Literal["pm", "techlead", "reviewer"]
 SummonsKind = Literal["review", "qa", "critique", "research", "plan"]
 Confidence = Literal["low", "medium", "high"]
+#: Questions of the gatekeeper itself, whose answers have a form of their own.
+AdviceKind = Literal["critic"]
+Recommendation = Literal["proceed", "ask_person", "block"]
 #: Maximum per run, even if the policy permits more.
 MOST_SUMMONSES = 8
 #: Maximum characters of the reason for a missing answer.
@@ -87,6 +91,8 @@ class SummonsTask(Document):
     """What the answer may cost."""
     transfer: TransferLeave | None = None
     """What the role may send to providers of models."""
+    advice: AdviceKind | None = None
+    """The form of the answer to a question of the gatekeeper; left out: an opinion in words."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "timeout_sec")
@@ -105,6 +111,44 @@ class SummonsOpinion(Document):
     """Places that the answer rests on."""
     open_questions: Annotated[tuple[Words, ...], Meta(max_length=20)] = ()
     """Open questions."""
+
+
+class CriticFinding(Document):
+    """A problem at a place in the change."""
+
+    path: NonEmpty
+    """A changed file."""
+    severity: Confidence
+    """How much harm it may do: low, medium or high."""
+    message: Words
+    """What is wrong."""
+    line: Positive | None = None
+    """A line of the candidate's file."""
+
+
+CriticFindings = Annotated[tuple[CriticFinding, ...], Meta(max_length=50)]
+
+
+class CriticOpinion(Document):
+    """What the critic's model answers to doubts about a change. It approves nothing."""
+
+    directive_ack: NonEmpty
+    """The directive_ack marker of the question, repeated."""
+    recommendation: Recommendation
+    """block: a finding shows that it must not land. ask_person: a person must decide. proceed: the doubts are answered."""
+    summary: Annotated[str, Meta(min_length=1, max_length=4000)]
+    """The recommendation in one or two sentences."""
+    findings: CriticFindings = ()
+    """Problems, each at a changed file and one of its lines."""
+
+
+class Critique(Document):
+    """What a model critic recommends about a change, with its findings at places that the change has."""
+
+    recommendation: Recommendation
+    """What the model recommends."""
+    findings: CriticFindings = ()
+    """Problems, each at a place in the change."""
 
 
 class SummonsAnswer(Document):
@@ -135,6 +179,8 @@ class SummonsAnswer(Document):
     """Questions that the role could not answer."""
     consultation: Consultation | None = None
     """What the role asked its model."""
+    critique: Critique | None = None
+    """The recommendation of a critic."""
 
 
 class SummonsStanding(Document):

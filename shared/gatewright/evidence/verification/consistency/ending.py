@@ -10,6 +10,7 @@ from gatewright.evidence.verification.consistency.replayed_run import Contradict
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules import endings
 from gatewright.rules.approvals import unapprovable
+from gatewright.rules.critic import BLOCKED, critic_id, recommendation_of
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.reports import completion
@@ -111,6 +112,10 @@ def _expected_ending(event: e.RunFinished, cause: Moment | None) -> endings.Endi
         return endings.Ending(NOT_APPROVED, words)
     if event.code == ORDERER_UNKNOWN:
         return endings.orderer_unknown(cause.after)
+    return _ending_by_event(event, cause)
+
+
+def _ending_by_event(event: e.RunFinished, cause: Moment) -> endings.Ending | None:
     if event.code in {NONE_PASSED, ESCALATED} and cause.after.candidates:
         return endings.none_passed(cause.after)
     match cause.payload:
@@ -124,6 +129,8 @@ def _expected_ending(event: e.RunFinished, cause: Moment | None) -> endings.Endi
             return endings.budget_exceeded(cause.payload)
         case e.ApprovalExpired(request_id=request_id):
             return endings.approval_expired(cause.before.approvals[request_id])
+        case e.SummonsAnswered(answer=answer) if event.code == BLOCKED:
+            return endings.critic_blocked(answer)
         case e.TaskFailed(error=error):
             return endings.task_failed(error)
         case e.TaskFinished(result=result) if result.status != "SUCCESS":
@@ -138,7 +145,9 @@ def _why_unfounded(event: e.RunFinished, cause: Moment | None) -> str:
         return "" if event.status == "FAILED" else f"it ended as {event.status}, and a task had sent more than may be"
     if event.code == ORDERER_UNKNOWN and cause is not None and unapprovable(cause.after):
         return "" if event.status == "FAILED" else f"it ended as {event.status}, and it was not known who ordered it"
-    match cause.payload if cause is not None else None:
+    if cause is None:
+        return f"it ended as {event.status} ({event.code}) without any event before"
+    match cause.payload:
         case e.GateJudged(report=report) if report.verdict == "FAIL":
             handed_over = event.code == ESCALATED and _handed_over(cause, report.code)
             founded = event.code == report.code or handed_over or _all_out(event, cause)
@@ -146,6 +155,9 @@ def _why_unfounded(event: e.RunFinished, cause: Moment | None) -> str:
             founded = event.code == "budget_exceeded"
         case e.ApprovalExpired():
             founded = event.status == "FAILED" and event.code == "approval_expired"
+        case e.SummonsAnswered(answer=answer):
+            blocks = recommendation_of(answer) == "block" and answer.task_id == critic_id(cause.before)
+            founded = event.status == "FAILED" and event.code == BLOCKED and blocks
         case e.AbortRequested(reason=reason):
             founded = event.status == "ABORTED" and event.message == reason
         case e.TaskFailed() | e.TaskFinished() if event.code in {NONE_PASSED, ESCALATED}:

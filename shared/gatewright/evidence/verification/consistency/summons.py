@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsTask
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun
-from gatewright.rules.summons import FILE, answer_to
+from gatewright.rules.critic import awaits_critic, critic_id, critic_limits, is_critic_due, recommendation_of
+from gatewright.rules.summons import FILE, answer_to, critic_order, number_asked
 from gatewright.run import events as e
 from gatewright.run.state import Run
 
@@ -23,14 +24,21 @@ def check_summons(replayed: ReplayedRun) -> Iterator[Contradiction]:
     1. A policy allows questions, and their number is within the maximum.
     2. A question is about this run, and shows the change of that time.
     3. An answer matches its question, and its fields match its outcome.
+    4. The model critic was asked where a rule requires it, about the doubts of that moment, and the run waited for the answer.
+    5. A change that the critic blocked went no further.
     """
-    for moment in replayed.moments:
+    for number, moment in enumerate(replayed.moments):
         match moment.payload:
             case e.SummonsAsked(task=task):
-                for words in _check_question(moment.before, task):
+                check = _check_question if task.advice is None else _check_critic
+                for words in check(moment.before, task):
                     yield moment.contradiction(SUMMONS, layout.summons_question(task.task_id), layout.EVENTS, words)
             case e.SummonsAnswered():
                 yield from _check_answer(moment, moment.payload)
+                yield from _check_block(moment, moment.payload, replayed.moments[number + 1 :])
+            case e.Landed() | e.StateEntered(state="S6" | "QUEUED" | "AWAITING_APPROVAL") if _needs_critic(moment.before):
+                words = "it continued without the answer of the model critic that a rule asks first"
+                yield moment.contradiction(SUMMONS, layout.EVENTS, layout.EVENTS, words)  # 4
             case _:
                 pass
 
@@ -38,13 +46,33 @@ def check_summons(replayed: ReplayedRun) -> Iterator[Contradiction]:
 def _check_question(run: Run, task: SummonsTask) -> Iterator[str]:
     if FILE not in run.accepted.policies:  # 1
         yield f"a role was asked, and the policy had no {FILE}"
-    if len(run.summonses) >= MOST_SUMMONSES:
+    if number_asked(run) >= MOST_SUMMONSES:
         yield f"a role was asked beyond {MOST_SUMMONSES} times"
     if task.run_id != run.run_id or not task.task_id.startswith(f"{run.run_id}.summons."):  # 2
         yield "the question is about another run"
     shown = {artifact.uri for artifact in task.evidence}
     if shown != ({run.candidate.patch} if run.candidate is not None else set()):
         yield "the role was shown another change than the candidate of that moment"
+
+
+def _needs_critic(run: Run) -> bool:
+    return is_critic_due(run) or awaits_critic(run)
+
+
+def _check_critic(run: Run, task: SummonsTask) -> Iterator[str]:
+    limits = critic_limits(run)
+    if limits is None or not is_critic_due(run):  # 4
+        yield "a model critic was asked, and no rule asks one at that moment"
+    elif task != critic_order(run, limits):
+        yield "the model critic was asked about something else than the doubts of that moment"
+
+
+def _check_block(moment: Moment, event: e.SummonsAnswered, later: tuple[Moment, ...]) -> Iterator[Contradiction]:
+    blocks = event.answer.task_id == critic_id(moment.before) and recommendation_of(event.answer) == "block"
+    ends = later and isinstance(later[0].payload, e.StateEntered) and later[0].payload.state == "FAILED"
+    if blocks and not ends:  # 5
+        words = "it continued with a change that the model critic blocked"
+        yield moment.contradiction(SUMMONS, layout.summons_answer(event.answer.task_id), layout.EVENTS, words)
 
 
 def _check_answer(moment: Moment, event: e.SummonsAnswered) -> Iterator[Contradiction]:

@@ -1,0 +1,89 @@
+"""A model critic on real processes: killed while it answers, asked again, and recorded in a bundle that verifies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewright.evidence import layout
+from tests.e2e.conftest import MakeProject
+from tests.e2e.stack import SECONDS, running_stack, slow_request, wait_until
+from tests.e2e.test_approvals import make_key, make_policies
+from tests.e2e.test_routing import ROUTING
+from tests.e2e.test_summons import PLACE, REVIEW, ConsultingStack, approve, parked_for
+from tests.models.provider import ScriptedProvider
+from tests.models.turns import Hang, Turn
+from tests.structured.scripted import answering, write_models
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.long
+
+FINDING = {"path": PLACE["path"], "line": PLACE["line"], "severity": "medium", "message": "no test reads it"}
+DOUBTS: dict[str, object] = {
+    "name": "doubts", "reason": "critic", "risk": "medium", "approvers": ["ana"], "within_seconds": 86_400,
+    "model_first": {"on": ["proof_missing"], "timeout_sec": 60},
+}  # fmt: skip
+
+
+class Critic:
+    """Reviews as asked, holds its first answer as a critic, and then recommends ``recommendation``."""
+
+    def __init__(self, recommendation: str) -> None:
+        self.questions: list[str] = []
+        self._opinion = {"recommendation": recommendation, "summary": "It was read.", "findings": [FINDING]}
+
+    def __call__(self, body: dict[str, Any]) -> Turn:
+        question = json.dumps(body)
+        if "critic_opinion.v1" not in question:
+            return answering(REVIEW)(body)
+        self.questions.append(question)
+        return Hang() if len(self.questions) == 1 else answering(self._opinion)(body)
+
+
+@pytest.fixture
+def provider() -> Iterator[ScriptedProvider]:
+    with ScriptedProvider() as running:
+        yield running
+
+
+def make_stack(folder: Path, provider: ScriptedProvider) -> ConsultingStack:
+    policies = make_policies(folder / "policies", make_key(folder), DOUBTS)
+    write_models(policies, provider, {"reviewer": "reviewer"})
+    (policies / "routing_rules.json").write_text(json.dumps(ROUTING))
+    return ConsultingStack(folder / "home", policies)
+
+
+@pytest.mark.parametrize("recommendation", ["proceed", "ask_person"])
+def test_a_critic_is_asked_again_after_its_role_died(
+    tmp_path: Path, make_project: MakeProject, provider: ScriptedProvider, recommendation: str
+) -> None:
+    critic = Critic(recommendation)
+    provider.scripts["reviewer"] = critic
+    stack = make_stack(tmp_path, provider)
+    with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
+        run_id = client.submit_request(slow_request(make_project(), 0.0), patience=PATIENCE)
+        wait_until(lambda: bool(critic.questions), SECONDS)
+        run = client.get(run_id)
+        assert (run.state, run.approvals) == ("S4", {}), "people are not asked before the model answers"
+        assert stack.kill("reviewer") == 1
+        if recommendation == "ask_person":
+            wait_until(lambda: parked_for(client, run_id, "doubts"), SECONDS)
+            shown = stack.process("approvals", "show", run_id)
+            assert "no test reads it" in shown.stdout
+            approve(stack, run_id, tmp_path)
+        run = client.wait(run_id, timeout=SECONDS)
+    assert (run.status, run.failure, len(critic.questions)) == ("SUCCESS", None, 2)
+    assert "+edited = True" in critic.questions[1]
+    assert run.sealed is not None
+    bundle = Path(run.sealed.location)
+    verified = stack.process("verify", str(bundle))
+    assert verified.returncode == 0, verified.stdout
+    assert ("approval  ana" in verified.stdout) == (recommendation == "ask_person")
+    (task_id,) = run.summonses
+    answer = bundle / layout.summons_answer(task_id)
+    answer.write_bytes(answer.read_bytes().replace(recommendation.encode(), b"block"))
+    assert stack.process("verify", str(bundle)).returncode == 1
