@@ -51,6 +51,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import (
 )
 from gatewright.services.gatekeeper.decider.inputs import (
     AbortReceived,
+    BaseObserved,
     Continue,
     DeadlineReached,
     DecisionsReceived,
@@ -96,7 +97,7 @@ def decide(run: Run | None, item: Input, verdicts: Sequence[Verdict], now: datet
             _role_reply(draft, item, verdicts)
         case UsageReceived() if run.sealed is None:
             _record_usage(draft, item)
-        case DecisionsReceived() | SummonsReceived() | QuestionReceived() if not run.ended:
+        case DecisionsReceived() | SummonsReceived() | QuestionReceived() | BaseObserved() if not run.ended:
             _people_input(draft, item, verdicts)
         case DeadlineReached() if run.state in states.WAITING:
             people.expire_beside(draft)
@@ -166,13 +167,15 @@ def _plan(draft: Draft, contract: TaskContract) -> None:
 
 
 def _people_input(
-    draft: Draft, item: DecisionsReceived | SummonsReceived | QuestionReceived, verdicts: Sequence[Verdict]
+    draft: Draft, item: DecisionsReceived | SummonsReceived | QuestionReceived | BaseObserved, verdicts: Sequence[Verdict]
 ) -> None:
     """Apply decisions and questions of people, or a permission request of an agent."""
     if isinstance(item, SummonsReceived):
         summons.record_questions(draft, item)
     elif isinstance(item, QuestionReceived):
         people.ask_leave(draft, item.question)
+    elif isinstance(item, BaseObserved):
+        people.void_votes(draft, item)
     else:
         people.record_decisions(draft, verdict_of(verdicts, DecisionVerdict))
 

@@ -23,6 +23,7 @@ from gatewright.contracts import (
 from gatewright.contracts.people.approvals import SignedDecision
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.contracts.records import Transition
+from gatewright.rules.drift import Drift
 from gatewright.rules.summons import SummonsBounds
 from gatewright.run.events import RunEvent
 from gatewright.run.state import Run, TaskRole
@@ -93,6 +94,15 @@ class QuestionReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseObserved:
+    """The target branch of a run under review has moved. ``before_vote``: a vote follows, and is about the new base."""
+
+    drift: Drift
+    message_id: str
+    before_vote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReceived:
     """Usage of a task so far. The subject identifies the reporting role."""
 
@@ -134,6 +144,7 @@ Input = (
     | DecisionsReceived
     | SummonsReceived
     | QuestionReceived
+    | BaseObserved
     | UsageReceived
     | DeadlineReached
     | Continue
@@ -156,6 +167,8 @@ def kind(item: Input) -> str:
             return "summons"
         case QuestionReceived():
             return "question"
+        case BaseObserved():
+            return "base"
         case UsageReceived(role=role):
             return f"usage.{role}"
         case DeadlineReached():

@@ -23,6 +23,7 @@ from gatewright.rules.approvals import (
 )
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import beside, next_request
+from gatewright.rules.drift import base_event
 from gatewright.rules.endings import approval_expired
 from gatewright.rules.grants import in_force
 from gatewright.rules.repairs import decision_event, revision_order
@@ -32,6 +33,7 @@ from gatewright.run import events as e
 from gatewright.run import states
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.gate_checks import DecisionVerdict, GrantClaim, GrantsVerdict
+from gatewright.services.gatekeeper.decider.inputs import BaseObserved
 
 
 def ask(draft: Draft, granted: GrantsVerdict | None = None) -> None:
@@ -89,6 +91,14 @@ def record_decisions(draft: Draft, verdict: DecisionVerdict | None) -> None:
 def hold(draft: Draft, found: HeldRoster, roster_sha256: str) -> None:
     """Record which answers of people the current roster still accepts."""
     draft.add(found.event(roster_sha256))
+
+
+def void_votes(draft: Draft, item: BaseObserved) -> None:
+    """Make votes void whose base branch moved, and request them again."""
+    event = base_event(draft.run, item.drift, before_vote=item.before_vote)
+    if event is not None:
+        draft.add(event)
+        _ask_anew(draft)
 
 
 def _ask_anew(draft: Draft) -> None:

@@ -26,9 +26,10 @@ from gatewright.contracts import (
 from gatewright.contracts.people.approvals import ApprovalStanding, RecordedDecision, SignedDecision
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import DeniedError, GatewrightError, MalformedError
+from gatewright.errors import DeniedError, GatewrightError, GitError, MalformedError
 from gatewright.host_errors import host_errors
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
+from gatewright.rules.drift import base_event
 from gatewright.rules.grants import check_new, judge_grant, judge_revocation
 from gatewright.rules.reviewing import standing
 from gatewright.rules.standing import hold_roster, with_roster
@@ -36,7 +37,7 @@ from gatewright.run.events import ApprovalDecided, RunEvent, event_of
 from gatewright.run.state import AskedApproval, Run
 from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
-from gatewright.services.gatekeeper.decider.inputs import DecisionsReceived, Ignored, Refused
+from gatewright.services.gatekeeper.decider.inputs import BaseObserved, DecisionsReceived, Ignored, Recorded, Refused
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
 from gatewright.services.gatekeeper.intake.replies import error_document, reply
@@ -97,6 +98,8 @@ class ApprovalService:
         draft = None
         for run_id in runs:
             position = await self.orchestrator.ledger.get(run_id)
+            if position.run is not None and await self._with_base(position.run) is not position.run:
+                position = await self.orchestrator.ledger.get(run_id)
             if position.run is None:
                 raise MalformedError(f"there is no run {run_id}", code="run_unknown")
             draft = draft_of(position.run) if request.run_id is not None else None
@@ -190,7 +193,7 @@ class ApprovalService:
         for signed in batch.decisions:
             decision = codec.decode(signed.document.encode(), ApprovalDecision)
             await asyncio.to_thread(check_document, decision, self.scanner)
-            run = await self.orchestrator.reload(decision.run_id)
+            run = await self._with_base(await self.orchestrator.reload(decision.run_id), LOOKING)
             now = self.orchestrator.clock.now()
             if run.parked:
                 revoked = await self.orchestrator.gates.revoked_grants(run)
@@ -200,6 +203,19 @@ class ApprovalService:
             await asyncio.to_thread(check_votes, run, judged[-1:], patch)
         judge_batch(judged)
         return tuple(judged)
+
+    async def _with_base(self, run: Run, patience: float = 0.0) -> Run:
+        """Return the run after votes became void because its base branch moved; with ``patience``, before a decision."""
+        try:
+            drift = await self.orchestrator.gates.targets.drift(run, patience)
+        except GitError as error:
+            self.log.warning("base_unreadable", run_id=run.run_id, code=error.reason, cause=error.message)
+            return run
+        if drift is None or base_event(run, drift, before_vote=patience > 0) is None:
+            return run
+        item = BaseObserved(drift, f"{run.run_id}:base:{drift.found}", before_vote=patience > 0)
+        outcome = await self.orchestrator.advance(run.run_id, item)
+        return await self.orchestrator.reload(run.run_id) if isinstance(outcome, Recorded) else run
 
     async def _record(self, run_id: str, judged: tuple[JudgedDecision, ...]) -> list[RecordedDecision]:
         decisions = tuple(each.signed for each in judged)

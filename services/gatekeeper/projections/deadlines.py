@@ -29,6 +29,7 @@ from gatewright.run.events import (
     StateEntered,
     SummonsAnswered,
     SummonsAsked,
+    TargetMoved,
 )
 from gatewright.run.states import TERMINAL, WAITING
 from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
@@ -83,6 +84,10 @@ class _Answered(msgspec.Struct):
     consensus: dict[str, msgspec.Raw] | None = None
 
 
+class _Void(msgspec.Struct):
+    requests: tuple[str, ...] = ()
+
+
 class _Question(msgspec.Struct):
     task_id: str
     timeout_sec: float = 0.0
@@ -97,6 +102,7 @@ class _SummonAnswered(msgspec.Struct):
     answer: _Question
 
 
+_VOID = JsonReader(_Void)
 _SUMMONED = JsonReader(_Summoned)
 _SUMMON_ANSWERED = JsonReader(_SummonAnswered)
 _ORDERED = JsonReader(_Ordered)
@@ -224,14 +230,10 @@ class Deadlines:
                 if answer.verdict not in LEFT_OPEN and not open_still:
                     moments.answers.pop(answer.request_id, None)
                     moments.beside.pop(answer.request_id, None)
-            case SummonsAsked.event_type:
-                task = _SUMMONED.decode(event.payload).task
-                if task.advice is not None:
-                    moments.beside[task.task_id] = _seconds(event.ts) + task.timeout_sec + GRACE
-            case SummonsAnswered.event_type:
-                moments.beside.pop(_SUMMON_ANSWERED.decode(event.payload).answer.task_id, None)
             case StateEntered.event_type:
                 self._enter(run_id, moments, _ENTERED.decode(event.payload).state, _seconds(event.ts))
+            case _:
+                _note_question(moments, event)
 
     def _enter(self, run_id: str, moments: _Moments, state: str, when: float) -> None:
         if state in TERMINAL:
@@ -253,6 +255,20 @@ class Deadlines:
             moments.queued = moment
             if moment is not None:
                 heapq.heappush(self._queue, (moment, run_id))
+
+
+def _note_question(moments: _Moments, event: EntryEvent) -> None:
+    """Apply a question of the gatekeeper to a role, its answer, or the void requests of a review."""
+    match event.event_type:
+        case TargetMoved.event_type:
+            for name in _VOID.decode(event.payload).requests:
+                moments.answers.pop(name, None)
+        case SummonsAsked.event_type:
+            task = _SUMMONED.decode(event.payload).task
+            if task.advice is not None:
+                moments.beside[task.task_id] = _seconds(event.ts) + task.timeout_sec + GRACE
+        case SummonsAnswered.event_type:
+            moments.beside.pop(_SUMMON_ANSWERED.decode(event.payload).answer.task_id, None)
 
 
 def _seconds(timestamp: str) -> float:

@@ -410,6 +410,8 @@ def _waiting_request(run: Run, decision: ApprovalDecision, now: datetime) -> App
         raise DeniedError(f"the time for an answer was over {asked.request.expires_at}", code="approval_expired")
     if asked.status != "pending" and asked.request.stage not in _NO_CANDIDATE and asked.request.attempt != run.attempt:
         raise DeniedError("what it was asked about was sent back, and made anew: it is void", code="approval_void")
+    if asked.status == "lapsed" and asked.request.reason == "review":
+        raise DeniedError(f"this request no longer applies, because {asked.words}: a new one was made", code="approval_void")
     if asked.status != "pending":
         raise DeniedError(f"it is {asked.status} since {asked.at}, by {asked.person}", code="approval_decided")
     return asked.request

@@ -117,6 +117,9 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
             return [approval_sentence(payload, view)]
         case e.RosterHeld(lapsed=lapsed):
             return [("warn", "gatekeeper", words) for words in dict.fromkeys(each.words for each in lapsed)]
+        case e.TargetMoved(requests=void):
+            effect = "votes are void and asked again" if void else "later votes are about that"
+            return [("warn", "gatekeeper", f"{payload.words}: {effect}")]
         case e.TaskFinished(result=result):
             mark: Mark = "good" if result.status == "SUCCESS" else "bad"
             words = count(len(result.git.changed_files), "file") + " changed" if mark == "good" else result.failure or ""

@@ -16,6 +16,7 @@ from gatewright.contracts.run_status import MovedTarget
 from gatewright.errors import GatewrightError
 from gatewright.git.mirror import Mirrors
 from gatewright.rules.approvals import pending
+from gatewright.rules.drift import MOST_NAMED, Drift, base_ref, known_base
 from gatewright.rules.landing import landing_ref
 from gatewright.run.state import Run
 
@@ -49,6 +50,27 @@ class TargetWatch:
         found = ((run.run_id, self._moved_target(run)) for run in waiting)
         return {run_id: moved for run_id, moved in found if moved is not None}
 
+    async def drift(self, run: Run, patience: float = 0.0) -> Drift | None:
+        """Return how the branch under the run's review moved, as far as known within ``patience`` seconds; None if it did not.
+
+        Raises:
+            GitError: the commits of the branch cannot be fetched.
+        """
+        if not base_ref(run):
+            return None
+        started = self._look(run)
+        if started is not None and patience > 0:
+            await asyncio.wait([started], timeout=patience)
+        seen, base = self._seen.get(run.run_id), known_base(run)
+        if seen is None or seen.head == base:
+            return None
+        if not seen.head:
+            return Drift("")
+        mirror = await self.mirrors.open(run.accepted.repository_url)
+        await mirror.ensure(seen.head)
+        files = tuple(change.path for change in await mirror.changes(base, seen.head))
+        return Drift(seen.head, files, await mirror.commits_on(b".", base, seen.head, MOST_NAMED))
+
     def _moved_target(self, run: Run) -> MovedTarget | None:
         seen = self._seen.get(run.run_id)
         if seen is None or seen.head == run.accepted.baseline_commit:
@@ -70,7 +92,7 @@ class TargetWatch:
     async def _see(self, run: Run) -> None:
         try:
             mirror = await self.mirrors.open(run.accepted.repository_url)
-            head = await mirror.current(target_of(run))
+            head = await mirror.current(target_of(run) or base_ref(run))
         except GatewrightError:
             self._seen.pop(run.run_id, None)  # unknown, so nothing is reported
             return

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.vocabulary import END, Document, NonEmpty
+from gatewright.contracts.vocabulary import END, Document, NonEmpty, keep_one_spelling
 
 #: Approve; accept with mitigations; block.
 VoteColour = Literal["green", "yellow", "red"]
@@ -87,6 +87,11 @@ class ReviewQuorum(Document):
     """The domain has a seat for the owners of each changed part, by owners; domain is for all other files."""
     owners: Annotated[tuple[OwnedPaths, ...], Meta(max_length=500)] = ()
     """The lines of CODEOWNERS. The gatekeeper writes them when it accepts a run; a rules file must not have them."""
+    drift: Literal["any", "scope"] = "any"
+    """Which commits on the target branch make votes void: any, or those that change the contract's allowed paths."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "drift")
 
 
 class ConsensusReceipt(Document):

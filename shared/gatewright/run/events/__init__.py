@@ -53,6 +53,7 @@ from gatewright.run.events.people import (
     RosterHeld,
     SummonsAnswered,
     SummonsAsked,
+    TargetMoved,
 )
 from gatewright.run.events.work import (
     AnswerIgnored,
@@ -84,6 +85,7 @@ EVENTS: dict[str, type[RunEvent]] = {
         ApprovalByGrant,
         ApprovalExpired,
         RosterHeld,
+        TargetMoved,
         ReviewRouted,
         TransferPlanned,
         SummonsAsked,

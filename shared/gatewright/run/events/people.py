@@ -168,6 +168,41 @@ class RosterHeld(RunEvent, frozen=True):
         return "WARN" if self.lapsed or self.reopened else "INFO"
 
 
+class TargetMoved(RunEvent, frozen=True):
+    """The target branch moved from ``expected`` to ``found`` under an open review. Votes on ``requests`` are void.
+
+    ``files`` and ``commits`` are the first that the branch got; ``more`` is the number of further files.
+    """
+
+    event_type: ClassVar[str] = "target_moved"
+    level: ClassVar[Level] = "WARN"
+    ref: str
+    expected: str
+    found: str
+    files: tuple[str, ...] = ()
+    more: int = 0
+    commits: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        """Void the requests. Raises MalformedError for one that is not open."""
+        approvals = dict(run.approvals)
+        for name in self.requests:
+            asked = approvals.get(name)
+            if asked is None or asked.status not in {"pending", "approved"}:
+                raise MalformedError(f"{name[:80]!r} is no open review", code="bad_event")
+            approvals[name] = replace(asked, status="lapsed", at=record.ts, words=self.words, consensus=None)
+        return replace(run, approvals=approvals, base=self.found)
+
+    @property
+    def words(self) -> str:
+        """What changed, as text."""
+        names = ", ".join(self.files) + (f" and {self.more} more" if self.more else "")
+        commits = ", ".join(commit[:12] for commit in self.commits)
+        moved = f"{self.ref} moved from {self.expected[:12]} to {self.found[:12] or 'nothing'}"
+        return f"{moved} (commits: {commits or 'unknown'}; files: {names or 'unknown'})"[:1000]
+
+
 class SummonsAsked(RunEvent, frozen=True):
     """A role is asked a question beside the run."""
 

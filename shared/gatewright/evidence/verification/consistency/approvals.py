@@ -24,6 +24,7 @@ from gatewright.rules.approvals import (
 )
 from gatewright.rules.blocked.agent_questions import known_question, question_request
 from gatewright.rules.blocked.asking import next_request
+from gatewright.rules.drift import drift_faults
 from gatewright.rules.grants import judge_grant, why_uncovered
 from gatewright.rules.people.signers import key_words
 from gatewright.rules.people.signing_times import CLOCK_TOLERANCE
@@ -48,6 +49,7 @@ def check_approvals(replayed: ReplayedRun) -> Iterator[Contradiction]:
     5. Only a rule sent a refused change back, and a refused change neither continued nor was submitted again.
     6. The requester is among those who ordered the run.
     7. Each recorded roster comparison follows from its entries, and one took place when the change landed.
+    8. When the target branch moved under a review, exactly the votes on the open reviews became void.
     """
     yield from _orderers(replayed)  # 6
     decided = 0
@@ -64,6 +66,9 @@ def check_approvals(replayed: ReplayedRun) -> Iterator[Contradiction]:
                 yield from _without_person(moment, moment.payload)  # 3
             case e.RosterHeld():
                 yield from _check_roster_held(moment, moment.payload)  # 7
+            case e.TargetMoved():
+                for words in drift_faults(moment.before, moment.payload):  # 8
+                    yield moment.contradiction(APPROVAL, layout.EVENTS, layout.EVENTS, words)
             case _:
                 yield from _gone_on(moment)  # 4
                 yield from _sent_back(moment)  # 5
