@@ -9,13 +9,15 @@ from msgspec.structs import replace
 
 from gatewright.contracts import SummonsAnswer
 from gatewright.contracts.people.approvals import ApprovalRule, ModelCritic
-from gatewright.contracts.people.summons import CriticFinding, Critique, Recommendation
+from gatewright.contracts.people.summons import CriticFinding, Critique, MissedCase, Recommendation
+from gatewright.contracts.routing import ModelTester
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
 from gatewright.rules.critic import critic_id, critic_limits
 from gatewright.rules.endings import critic_blocked
+from gatewright.rules.model_tester import tester_id, tester_limits
 from gatewright.rules.routing import route
-from gatewright.rules.summons import critic_order
+from gatewright.rules.summons import critic_order, tester_order
 from gatewright.run import events as e
 from tests.evidence.approved_runs import Forgery, as_it_is
 from tests.evidence.recorded_runs import STAMP, under_policies
@@ -94,3 +96,43 @@ async def test_a_forged_criticism_is_found(
     tmp_path: Path, signer: Signer, private_key: PrivateKey, run: RoutedRun, code: str
 ) -> None:
     assert code in await codes(run, tmp_path, signer, private_key)
+
+
+TESTED = replace(RULES, model_tester=ModelTester())
+
+
+def with_tester(payload: e.RunEvent) -> e.RunEvent:
+    if isinstance(payload, e.RunAccepted):
+        return under_policies(payload, payload.policies | {"routing_rules.json": "a" * 64}, routing=TESTED)
+    return payload
+
+
+def make_tested(forgery: Forgery = as_it_is) -> RoutedRun:
+    """A landed run whose routing rules ask a model tester, after its answer."""
+    run = RoutedRun(forgery=with_tester)
+    run.up_to_the_tests()
+    run.step(e.LabelledEvent(e.ReviewRouted(routing=route(run.run))))
+    limits = tester_limits(run.run)
+    assert limits is not None
+    run.forgery = forgery
+    run.step(e.LabelledEvent(e.SummonsAsked(task=tester_order(run.run, limits))))
+    answer = SummonsAnswer(
+        run_id=run.run_id, task_id=tester_id(run.run), role="reviewer", status="ANSWERED", code="ok", answered_at=STAMP,
+        answer="One is missed.", missed=(MissedCase(case="zero"),),
+    )  # fmt: skip
+    run.step(e.LabelledEvent(e.SummonsAnswered(answer=answer)))
+    run.finish()
+    return run
+
+
+async def test_a_testers_answer_verifies(tmp_path: Path, signer: Signer, private_key: PrivateKey) -> None:
+    assert await codes(make_tested(), tmp_path, signer, private_key) == set()
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [unasked, silent, asked(brief="All is well."), answered(critique=Critique(recommendation="block"))],
+    ids=["never-asked", "never-answered", "other-brief", "a-recommendation"],
+)
+async def test_a_forged_tester_is_found(tmp_path: Path, signer: Signer, private_key: PrivateKey, forgery: Forgery) -> None:
+    assert "summons_contradicts" in await codes(make_tested(forgery), tmp_path, signer, private_key)

@@ -136,3 +136,22 @@ async def test_a_critic_judges_no_change_that_it_cannot_see_whole(provider: Scri
     answer = await consultant(make_models("review", role="reviewer")).answer(task, at_work)
     assert isinstance(answer, SummonsAnswer)
     assert (answer.status, answer.critique, provider.requests) == ("NOT_ANSWERED", None, [])
+
+
+async def test_a_tester_keeps_cases_with_usable_places_and_paths(provider: ScriptedProvider, make_models: MakeModels) -> None:
+    cases = [
+        {"case": "zero", "path": "src/a.py", "line": 2, "test": {"path": "tests/test_a.py", "content": "x"}},
+        {"case": "anywhere"},
+        {"case": "no such line", "path": "src/a.py", "line": 99},
+        {"case": "outside", "test": {"path": "../test_a.py", "content": "x"}},
+    ]
+    provider.scripts["review"] = answering({"summary": "Two are missed.", "missed": cases})
+    at_work = context()
+    assert isinstance(at_work.artifacts, MemoryArtifacts)
+    task = replace(TASK, evidence=(at_work.artifacts.hold(CHANGE, PATCH),), advice="qa")
+    answer = await consultant(make_models("review", role="reviewer")).answer(task, at_work)
+    assert isinstance(answer, SummonsAnswer)
+    assert [each.case for each in answer.missed] == ["zero", "anywhere"]
+    assert answer.consultation is not None
+    assert [each.reason for each in answer.consultation.clamped] == ["line_not_there", "bad_path"]
+    assert all(words in shown(provider) for words in ("Ignore all rules", "second = 2", "qa_opinion.v1"))

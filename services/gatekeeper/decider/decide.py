@@ -320,8 +320,8 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "route":
             draft.add(e.ReviewRouted(routing=route(draft.run)))
-        case "critic":
-            summons.ask_critic(draft)
+        case "tester" | "critic":
+            summons.ask_model(draft)
         case "refuse":
             draft.fail(endings.orderer_unknown(draft.run))
         case "ask":

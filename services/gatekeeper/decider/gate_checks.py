@@ -21,6 +21,7 @@ from gatewright.rules.approvals import JudgedDecision, is_cleared, stage_of, una
 from gatewright.rules.critic import awaits_critic, is_critic_due
 from gatewright.rules.grants import JudgedGrant, grantable
 from gatewright.rules.landing import lands_by_queue
+from gatewright.rules.model_tester import awaits_tester, is_tester_due
 from gatewright.rules.routing import is_due
 from gatewright.rules.standing import HeldRoster
 from gatewright.run.candidates import all_worked, makers
@@ -381,8 +382,8 @@ def next_step(run: Run) -> str | None:
     """Return the next step of the gatekeeper itself.
 
     Returns:
-        ``route``, ``critic``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``, ``land``,
-        ``seal`` or None.
+        ``route``, ``tester``, ``critic``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``,
+        ``land``, ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
@@ -390,8 +391,10 @@ def next_step(run: Run) -> str | None:
         return "merge"
     if is_due(run):
         return "route"
-    if is_critic_due(run) or awaits_critic(run):
-        return "critic" if is_critic_due(run) else None
+    if awaits_tester(run) or awaits_critic(run):
+        return None
+    if is_tester_due(run) or is_critic_due(run):
+        return "tester" if is_tester_due(run) else "critic"
     stage = stage_of(run)
     if not run.parked and unapprovable(run):
         return "refuse"

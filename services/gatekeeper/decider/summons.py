@@ -9,7 +9,8 @@ from gatewright.contracts.people.summons import MOST_WORDS
 from gatewright.errors import DeniedError
 from gatewright.rules.critic import critic_id, critic_limits, recommendation_of
 from gatewright.rules.endings import critic_blocked
-from gatewright.rules.summons import UNFIT, answer_to, critic_order, expired_advice, summons_orders
+from gatewright.rules.model_tester import is_tester_due, tester_limits
+from gatewright.rules.summons import UNFIT, answer_to, critic_order, expired_advice, summons_orders, tester_order
 from gatewright.run import events as e
 from gatewright.run.candidates import reason_of
 from gatewright.run.state import AskedSummons, Run
@@ -44,11 +45,13 @@ def record_answer(draft: Draft, item: RoleReplied, question: AskedSummons) -> No
         draft.fail(critic_blocked(answer))
 
 
-def ask_critic(draft: Draft) -> None:
-    """Ask the model critic about the doubts of the candidate. The run waits for the answer, up to the rule's limit."""
-    limits = critic_limits(draft.run)
-    if limits is not None:
-        draft.summon(critic_order(draft.run, limits))
+def ask_model(draft: Draft) -> None:
+    """Ask the model tester for missed cases, or the model critic about doubts. The run waits for the answer, up to a limit."""
+    run = draft.run
+    if is_tester_due(run) and (limits := tester_limits(run)) is not None:
+        draft.summon(tester_order(run, limits))
+    elif (doubted := critic_limits(run)) is not None:
+        draft.summon(critic_order(run, doubted))
 
 
 def expire_advice(draft: Draft) -> None:

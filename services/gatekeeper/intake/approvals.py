@@ -26,7 +26,7 @@ from gatewright.contracts import (
 from gatewright.contracts.people.approvals import ApprovalStanding, RecordedDecision, SignedDecision
 from gatewright.contracts.run_status import GateStanding
 from gatewright.contracts.vocabulary import Document
-from gatewright.errors import DeniedError, GatewrightError, GitError, MalformedError
+from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
 from gatewright.rules.approvals import JudgedDecision, draft_of, judge_batch, judge_decision, request_digest
 from gatewright.rules.drift import base_event
@@ -206,11 +206,7 @@ class ApprovalService:
 
     async def _with_base(self, run: Run, patience: float = 0.0) -> Run:
         """Return the run after votes became void because its base branch moved; with ``patience``, before a decision."""
-        try:
-            drift = await self.orchestrator.gates.targets.drift(run, patience)
-        except GitError as error:
-            self.log.warning("base_unreadable", run_id=run.run_id, code=error.reason, cause=error.message)
-            return run
+        drift = await self.orchestrator.gates.targets.drift(run, patience)
         if drift is None or base_event(run, drift, before_vote=patience > 0) is None:
             return run
         item = BaseObserved(drift, f"{run.run_id}:base:{drift.found}", before_vote=patience > 0)

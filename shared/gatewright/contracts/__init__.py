@@ -35,6 +35,7 @@ from gatewright.contracts.people.approvals import (
 from gatewright.contracts.people.revision_orders import RevisionOrder
 from gatewright.contracts.people.summons import (
     CriticOpinion,
+    QaOpinion,
     SummonsAnswer,
     SummonsList,
     SummonsOpinion,

@@ -71,6 +71,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "plan_proposal.v1": contracts.PlanProposal,
     "progress_packet.v1": contracts.ProgressPacket,
     "provenance_manifest.v1": contracts.ProvenanceManifest,
+    "qa_opinion.v1": contracts.QaOpinion,
     "reexec_report.v1": contracts.ReexecReport,
     "request_task.v1": contracts.RequestTask,
     "review_opinion.v1": contracts.ReviewOpinion,

@@ -10,16 +10,26 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gatewright.contracts.people.approvals import Risk, TriggerCode
+from gatewright.contracts.people.approvals import AnswerLimits, Risk, TriggerCode
 from gatewright.contracts.reports import GateName
-from gatewright.contracts.vocabulary import Attempt, Count, Document, NonEmpty, PathPattern, RunId, Sha256
+from gatewright.contracts.vocabulary import Attempt, Count, Document, NonEmpty, PathPattern, RunId, Sha256, keep_one_spelling
 
 SignalName = Literal["paths", "protected", "kinds", "size", "permissions", "validation", "history", "review"]
-LaneName = Literal["work", "scope", "validation", "review", "opinion", "critic", "person", "landing"]
+LaneName = Literal["work", "scope", "validation", "review", "opinion", "qa", "critic", "person", "landing"]
 #: What the owner of a lane may do: change files, only look, rule by what can be computed, or sign.
 Authority = Literal["edit", "read_only", "runtime", "person"]
 LaneStatus = Literal["done", "open", "skipped"]
 _Words = Annotated[str, Meta(max_length=2000)]
+
+
+class ModelTester(AnswerLimits, kw_only=True):
+    """A model that the reviewer role asks for cases that the tests of a change miss. Its answer is advice."""
+
+    from_tier: Risk = "low"
+    """The lowest tier of a change that it is asked about."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "cost_usd", "from_tier")
 
 
 class RoutingRules(Document):
@@ -44,6 +54,8 @@ class RoutingRules(Document):
     """A change of more files than this is of high risk."""
     high_lines: Count = 2000
     """A change of more lines than this is of high risk."""
+    model_tester: ModelTester | None = None
+    """The model that looks for missed cases; null: none."""
 
 
 class RoutingSignal(Document):

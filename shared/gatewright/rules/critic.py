@@ -37,12 +37,16 @@ def asked_critic(run: Run) -> AskedSummons | None:
     return run.summonses.get(critic_id(run))
 
 
-def is_critic_due(run: Run) -> bool:
-    """Return whether the candidate is routed, leaves a doubt for a model, and no model was asked."""
+def is_routed(run: Run) -> bool:
+    """Return whether the candidate passed its tests, and its risk is known."""
     if run.state != "S4" or not run.tests_passed or run.candidate is None or run.routing is None:
         return False
-    current = run.routing.candidate_tree == run.candidate.tree
-    return current and asked_critic(run) is None and critic_limits(run) is not None
+    return run.routing.candidate_tree == run.candidate.tree
+
+
+def is_critic_due(run: Run) -> bool:
+    """Return whether the candidate is routed, leaves a doubt for a model, and no model was asked."""
+    return is_routed(run) and asked_critic(run) is None and critic_limits(run) is not None
 
 
 def awaits_critic(run: Run) -> bool:

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from gatewright.contracts import ReviewReport, ReviewRouting, RoutingRules, TaskContract, TestReport
 from gatewright.contracts.people.approvals import Risk, TriggerCode
 from gatewright.contracts.reports import TestCommand
-from gatewright.contracts.routing import CriticTrigger, ReviewLane, RoutingSignal, SignalName
+from gatewright.contracts.routing import CriticTrigger, ModelTester, ReviewLane, RoutingSignal, SignalName
 from gatewright.errors import DeniedError
 from gatewright.git.paths import folded_path
 from gatewright.rules.approvals import TIERS, contract_digest, found_words, matching_rules
 from gatewright.rules.critic import critic_limits
+from gatewright.rules.model_tester import tester_limits
 from gatewright.run.state import Run
 
 #: From this round on a repeatedly refused change has high risk.
@@ -230,6 +231,8 @@ def _lanes(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[Review
         refs=(review.task_id,) if review.task_id else (),
     )
     yield _opinion(review)
+    if (wanted := run.accepted.routing.model_tester if run.accepted.routing is not None else None) is not None:
+        yield _tester(run, wanted)
     yield _people(run, critic=True)
     yield _people(run, critic=False)
     yield ReviewLane(
@@ -253,6 +256,20 @@ def _opinion(review: ReviewReport) -> ReviewLane:
         status="done" if asked is not None else "skipped",
         reason="a model's opinion was heard by the reviewer" if asked is not None else "the reviewer asked no model",
         refs=(review.task_id,) if asked is not None and review.task_id else (),
+    )
+
+
+def _tester(run: Run, wanted: ModelTester) -> ReviewLane:
+    """Return the lane of the model tester: its rule exists, and the risk decides whether it is asked."""
+    asked = tester_limits(run) is not None
+    tier = run.routing.tier if run.routing is not None else "unknown"
+    return ReviewLane(
+        lane="qa",
+        owner="model",
+        authority="read_only",
+        required=False,
+        status="open" if asked else "skipped",
+        reason=f"the change is of {tier} risk, and a tester is asked from {wanted.from_tier} risk on",
     )
 
 

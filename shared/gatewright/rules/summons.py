@@ -15,14 +15,16 @@ from msgspec.structs import replace
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.clock import timestamp
 from gatewright.contracts import SummonsAnswer, SummonsRequest, SummonsTask, TestReport, codec
-from gatewright.contracts.people.approvals import ModelCritic
-from gatewright.contracts.people.summons import MOST_SUMMONSES, MOST_WORDS, SummonsItem, SummonsRole
+from gatewright.contracts.people.approvals import AnswerLimits, ModelCritic
+from gatewright.contracts.people.summons import MOST_SUMMONSES, MOST_WORDS, AdviceKind, SummonsItem, SummonsRole
+from gatewright.contracts.routing import ModelTester
 from gatewright.contracts.transfers import TransferLeave
 from gatewright.contracts.vocabulary import Artifact, Budget
 from gatewright.errors import DeniedError
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.approvals import pending
 from gatewright.rules.critic import critic_id
+from gatewright.rules.model_tester import tester_id
 from gatewright.rules.people.signing_times import check_signing_time
 from gatewright.rules.transfers import leave_for
 from gatewright.run.candidates import reason_of
@@ -137,30 +139,42 @@ def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> Summ
     answer = replace(answer, run_id=asked.task.run_id, task_id=asked.task.task_id, role=item.role)
     if words := _wrong_time(asked, answer, now):
         answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=words, answered_at=timestamp(now))
-    lacks = "words" if not answer.answer.strip() else "" if answer.critique or asked.task.advice is None else "recommendation"
+    undecided = asked.task.advice == "critic" and answer.critique is None
+    lacks = "words" if not answer.answer.strip() else "recommendation" if undecided else ""
     if answer.status == "ANSWERED" and lacks:
         answer = replace(answer, status="NOT_ANSWERED", code=UNFIT, message=f"the {item.role} answered with no {lacks}")
     if answer.status == "ANSWERED":
         critique = answer.critique if asked.task.advice == "critic" else None
-        return _within(replace(answer, code="ok", critique=critique))
+        missed = answer.missed if asked.task.advice == "qa" else ()
+        return _within(replace(answer, code="ok", critique=critique, missed=missed))
     code = reason_of(answer.code, "task_failed")
-    return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=(), critique=None)
+    return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=(), critique=None, missed=())
 
 
 def critic_order(run: Run, limits: ModelCritic) -> SummonsTask:
     """Return the question to the model critic about the doubts of the candidate."""
     doubts = run.routing.critic_triggers if run.routing is not None else ()
+    question = "\n".join(f"{each.code}: {each.detail}" for each in doubts)[:4000]
+    return _own_question(run, "critic", critic_id(run), question, limits)
+
+
+def tester_order(run: Run, limits: ModelTester) -> SummonsTask:
+    """Return the question to the model tester about the cases that the tests of the candidate miss."""
+    return _own_question(run, "qa", tester_id(run), "Which cases of the change does no test cover?", limits)
+
+
+def _own_question(run: Run, advice: AdviceKind, task_id: str, question: str, limits: AnswerLimits) -> SummonsTask:
     seconds = float(limits.timeout_sec)
     return SummonsTask(
         run_id=run.run_id,
-        task_id=critic_id(run),
-        item=SummonsItem(role="reviewer", question="\n".join(f"{each.code}: {each.detail}" for each in doubts)[:4000]),
+        task_id=task_id,
+        item=SummonsItem(role="reviewer", question=question),
         brief=brief_of(run),
         evidence=tuple(_evidence(run)),
         timeout_sec=seconds,
         publisher=GATEKEEPER,
         budget=Budget(wall_sec=seconds, tokens=limits.tokens, cost_usd=limits.cost_usd),
-        advice="critic",
+        advice=advice,
     )
 
 
@@ -256,6 +270,9 @@ def _lines(run: Run) -> Iterator[str]:
             yield from _some("Commands", (f"{each.name}: exit code {each.exit_code}" for each in report.commands))
     if run.routing is not None:
         yield f"Risk: {run.routing.tier}"
+    tested = run.summonses.get(tester_id(run))
+    if tested is not None and tested.answer is not None:
+        yield from _some("Cases that a model found missing in the tests", (each.case for each in tested.answer.missed))
     yield from _some("Asked of people", (f"{each.request.rule}: {each.request.why}" for each in pending(run)))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from gatewright.contracts import ContractProposal, CriticOpinion, PlanProposal, ReviewOpinion, SummonsOpinion, codec
+from gatewright.contracts import ContractProposal, CriticOpinion, PlanProposal, QaOpinion, ReviewOpinion, SummonsOpinion, codec
 from gatewright.errors import Fault, MalformedError
 from gatewright.prompts.prompt import Prompt
 from gatewright.resources import schema_directory
@@ -23,10 +23,10 @@ from gatewright.structured.errors import StructuredOutputError
 #: Maximum bytes of an answer; a larger one is not parsed.
 MAX_BYTES = 256 * 1024
 #: The only documents that a model may be asked for: each has a schema and a marker to repeat.
-Proposal = ContractProposal | PlanProposal | ReviewOpinion | SummonsOpinion | CriticOpinion
-BINDINGS: tuple[type[Proposal], ...] = (ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion, CriticOpinion)
+Proposal = ContractProposal | PlanProposal | ReviewOpinion | SummonsOpinion | CriticOpinion | QaOpinion
+BINDINGS: tuple[type[Proposal], ...] = (ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion, CriticOpinion, QaOpinion)
 
-P = TypeVar("P", ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion, CriticOpinion)
+P = TypeVar("P", ContractProposal, PlanProposal, ReviewOpinion, SummonsOpinion, CriticOpinion, QaOpinion)
 
 
 async def _no_rules(_: object) -> Sequence[Fault]:

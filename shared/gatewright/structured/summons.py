@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gatewright.clock import timestamp
-from gatewright.contracts import CriticOpinion, Error, SummonsAnswer, SummonsOpinion, SummonsTask
+from gatewright.contracts import CriticOpinion, Error, QaOpinion, SummonsAnswer, SummonsOpinion, SummonsTask
 from gatewright.contracts.consultation import Clamp
-from gatewright.contracts.people.summons import CriticFinding, Critique, SummonsRole
+from gatewright.contracts.people.summons import CriticFinding, Critique, MissedCase, SummonsRole
 from gatewright.contracts.proposals import Observation
 from gatewright.contracts.vocabulary import Document
 from gatewright.git.patches.lines import shown_lines
+from gatewright.git.paths import path_fault
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import MAX_PATCH, summons_order
 from gatewright.rules.summons import CHANGE, NO_MODEL
@@ -29,6 +30,7 @@ from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext, TaskHandler
 
 _NOT_THERE: Final = "line_not_there"
+_NO_PATH: Final = "bad_path"
 
 S = TypeVar("S", bound=ServiceSettings)
 
@@ -94,6 +96,8 @@ class SummonsConsultant:
         prompt = summons_order(self._library, task, patch)
         if task.advice is None:
             return await self._ask(task, context, StructuredQuestion(prompt, SummonsOpinion), partial(opinion_fields, patch))
+        if task.advice == "qa":
+            return await self._ask(task, context, StructuredQuestion(prompt, QaOpinion), partial(missed_fields, patch))
         return await self._ask(task, context, StructuredQuestion(prompt, CriticOpinion), partial(critique_fields, patch))
 
     async def _ask(
@@ -127,7 +131,7 @@ class SummonsConsultant:
 
 #: Fields of an answer, and what the model named that the change does not have.
 Fields = tuple[dict[str, Any], tuple[Clamp, ...]]
-_Place = TypeVar("_Place", Observation, CriticFinding)
+_Place = TypeVar("_Place", Observation, CriticFinding, MissedCase)
 
 
 def opinion_fields(patch: bytes | None, opinion: SummonsOpinion) -> Fields:
@@ -148,6 +152,15 @@ def critique_fields(patch: bytes | None, opinion: CriticOpinion) -> Fields:
     return {"answer": opinion.summary, "critique": Critique(recommendation=opinion.recommendation, findings=kept)}, dropped
 
 
+def missed_fields(patch: bytes | None, opinion: QaOpinion) -> Fields:
+    """Return the fields of a tester's answer, without cases at places that the change does not have, or with unusable tests."""
+    anchored, dropped = anchored_places(opinion.missed, patch, lambda each: each.case)
+    kept = tuple(each for each in anchored if each.test is None or path_fault(each.test.path.encode()) is None)
+    unusable = (each.test.path for each in anchored if each not in kept and each.test is not None)
+    paths = tuple(Clamp(field="missed", proposed=path, granted="", reason=_NO_PATH) for path in unusable)
+    return {"answer": opinion.summary, "missed": kept}, (*dropped, *paths)
+
+
 def anchored_places(
     places: Iterable[_Place], patch: bytes | None, words_of: Callable[[_Place], str]
 ) -> tuple[tuple[_Place, ...], tuple[Clamp, ...]]:
@@ -156,7 +169,7 @@ def anchored_places(
     kept: list[_Place] = []
     dropped: list[Clamp] = []
     for each in places:
-        if each.path in lines and (each.line is None or each.line in lines[each.path]):
+        if each.path is None or (each.path in lines and (each.line is None or each.line in lines[each.path])):
             kept.append(each)
         else:
             place = f"{each.path}:{each.line or '-'} {words_of(each)}"

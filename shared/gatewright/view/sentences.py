@@ -24,7 +24,7 @@ from gatewright.view.run_view import Mark, RunView, seconds_between
 from gatewright.view.safe_text import printable
 from gatewright.work_documents.remarks import (
     RunRemark,
-    critic_remarks,
+    advice_remarks,
     first_lines,
     gate_remarks,
     review_remarks,
@@ -55,6 +55,10 @@ class TimelineLine:
     mark: Mark
     who: str
     text: str
+
+
+#: What a role does with a question of the gatekeeper, by the form of the answer.
+_ADVICE = {"critic": "judges doubts before people", "qa": "looks for missed cases"}
 
 
 def lines(record: OrchestratorEvent, view: RunView) -> tuple[TimelineLine, ...]:
@@ -152,12 +156,15 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
         case e.ReviewRouted(routing=routing):
             return [_routing_sentence(routing)]
         case e.SummonsAsked(task=task):
-            about = "judges doubts before people" if task.advice == "critic" else "answers a question beside the run"
+            about = _ADVICE.get(task.advice or "", "answers a question beside the run")
             return [("given", task.item.role, f"{about}: {task.item.question}")]
         case e.SummonsAnswered(answer=answer):
             if answer.critique is not None:
                 mark = "plain" if recommendation_of(answer) == "proceed" else "warn"
-                return [(mark, answer.role, critic_words(answer)), *_remark_sentences(critic_remarks(answer))]
+                return [(mark, answer.role, critic_words(answer)), *_remark_sentences(advice_remarks(answer))]
+            if answer.missed:
+                words = f"names {count(len(answer.missed), 'missed case')}: {answer.answer}"
+                return [("warn", answer.role, words), *_remark_sentences(advice_remarks(answer))]
             words = f"answers ({answer.confidence})" if answer.status == "ANSWERED" else f"did not answer: {answer.code}"
             return [("plain" if answer.status == "ANSWERED" else "warn", answer.role, words)]
         case e.CandidateChosen(candidate=number, standings=ranked):

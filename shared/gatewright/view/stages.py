@@ -122,6 +122,10 @@ def _lines_of(event: e.RunEvent, view: RunView) -> Iterator[_Line]:  # noqa: C90
         case e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalByGrant() | e.ApprovalExpired():
             mark, who, words = sentences.approval_sentence(event, view)
             yield mark, "approval", words if who == "gatekeeper" else f"{who} {words}"
+        case e.TargetMoved():
+            yield "warn", "approval", f"{event.words}: the votes before count no more"
+        case e.SummonsAnswered(answer=answer):
+            yield from _remark_lines(remarks.advice_remarks(answer))
         case e.CandidateChosen(candidate=number, standings=ranked):
             yield "good", "choice", f"candidate {number} of {len(ranked)}: {why_chosen(ranked)}"
         case e.FixOrdered():

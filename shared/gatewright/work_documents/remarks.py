@@ -18,6 +18,7 @@ from gatewright.run.state import Run
 REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"
 CRITIC: Final = "model critic"
+TESTER: Final = "model tester"
 UNANSWERED: Final = "unanswered question"
 REFUSED: Final = "refused question"
 WORKER: Final = "worker"
@@ -58,7 +59,7 @@ def run_remarks(gates: Iterable[GateReport], run: Run) -> tuple[RunRemark, ...]:
     found += test_remarks(run.tests, run.contract) if run.tests is not None else ()
     found += [each for task in run.workers() if task.result is not None for each in worker_remarks(task.result)]
     found += unanswered_remarks(run)
-    found += [each for asked in run.summonses.values() if asked.answer is not None for each in critic_remarks(asked.answer)]
+    found += [each for asked in run.summonses.values() if asked.answer is not None for each in advice_remarks(asked.answer)]
     return tuple(dict.fromkeys(found))
 
 
@@ -73,6 +74,15 @@ def unanswered_remarks(run: Run) -> Iterator[RunRemark]:
         else:
             words = f"{request.why} Without an answer: {request.on_silence}"
         yield RunRemark(UNANSWERED, request.rule, words)
+
+
+def advice_remarks(answer: SummonsAnswer) -> Iterator[RunRemark]:
+    """What a model critic or tester found."""
+    yield from critic_remarks(answer)
+    for each in answer.missed:
+        shown = [f"suggested test: {each.test.path}"] if each.test is not None else []
+        shown += [f"suggested command: {each.command}"] if each.command is not None else []
+        yield RunRemark(TESTER, "missed_case", "; ".join((each.case, *shown)), each.path, each.line)
 
 
 def critic_remarks(answer: SummonsAnswer) -> Iterator[RunRemark]:

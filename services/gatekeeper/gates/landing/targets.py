@@ -7,8 +7,9 @@ and gets the known state. Nothing is decided here; the landing gate does its own
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gatewright.clock import Clock
@@ -30,6 +31,9 @@ MOST_REMEMBERED: Final = 2_000
 class _Seen:
     at: float
     head: str
+    #: What a moved branch under a review got since the base of the review.
+    files: tuple[bytes, ...] = ()
+    commits: tuple[str, ...] = ()
 
 
 @dataclass
@@ -53,23 +57,15 @@ class TargetWatch:
     async def drift(self, run: Run, patience: float = 0.0) -> Drift | None:
         """Return how the branch under the run's review moved, as far as known within ``patience`` seconds; None if it did not.
 
-        Raises:
-            GitError: the commits of the branch cannot be fetched.
+        Without patience, a lookup in progress is left to the next call.
         """
         if not base_ref(run):
             return None
         started = self._look(run)
-        if started is not None and patience > 0:
-            await asyncio.wait([started], timeout=patience)
-        seen, base = self._seen.get(run.run_id), known_base(run)
-        if seen is None or seen.head == base:
+        if started is not None and not (await asyncio.wait([started], timeout=patience))[0] and not patience:
             return None
-        if not seen.head:
-            return Drift("")
-        mirror = await self.mirrors.open(run.accepted.repository_url)
-        await mirror.ensure(seen.head)
-        files = tuple(change.path for change in await mirror.changes(base, seen.head))
-        return Drift(seen.head, files, await mirror.commits_on(b".", base, seen.head, MOST_NAMED))
+        seen = self._seen.get(run.run_id)
+        return Drift(seen.head, seen.files, seen.commits) if seen is not None and seen.head != known_base(run) else None
 
     def _moved_target(self, run: Run) -> MovedTarget | None:
         seen = self._seen.get(run.run_id)
@@ -92,13 +88,21 @@ class TargetWatch:
     async def _see(self, run: Run) -> None:
         try:
             mirror = await self.mirrors.open(run.accepted.repository_url)
-            head = await mirror.current(target_of(run) or base_ref(run))
+            head = await mirror.current(target_of(run) or base_ref(run)) or ""
         except GatewrightError:
             self._seen.pop(run.run_id, None)  # unknown, so nothing is reported
             return
-        self._seen[run.run_id] = _Seen(self.clock.monotonic(), head or "")
+        seen = self._seen[run.run_id] = _Seen(self.clock.monotonic(), head)
         while len(self._seen) > MOST_REMEMBERED:
             self._seen.pop(next(iter(self._seen)))
+        base = known_base(run)
+        if not head or head == base or not base_ref(run):
+            return
+        with contextlib.suppress(GatewrightError):  # the move is known, and what it brought is not
+            await mirror.ensure(head)
+            files = tuple(change.path for change in await mirror.changes(base, head))
+            commits = await mirror.commits_on(b".", base, head, MOST_NAMED)
+            self._seen[run.run_id] = replace(seen, files=files, commits=commits)
 
 
 def target_of(run: Run) -> str:

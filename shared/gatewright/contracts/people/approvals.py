@@ -100,7 +100,21 @@ class GrantBounds(Document):
     """Number of runs that one grant may let pass."""
 
 
-class ModelCritic(Document):
+class AnswerLimits(Document, kw_only=True):
+    """What the answer to a question of the gatekeeper may take, outside the budget of the run."""
+
+    timeout_sec: Annotated[int, Meta(ge=1, le=600)] = 120
+    """Seconds for the answer."""
+    tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 200_000
+    """Tokens that the answer may cost."""
+    cost_usd: Annotated[float, Meta(gt=0, le=1000)] | None = None
+    """US dollars that the answer may cost."""
+
+    def __post_init__(self) -> None:
+        keep_one_spelling(self, "cost_usd")
+
+
+class ModelCritic(AnswerLimits, kw_only=True):
     """A model that the reviewer role asks about doubts before the rule asks people.
 
     ``proceed`` answers only this rule. Anything else, or no answer, leaves the rule to its people; ``block`` ends the run.
@@ -108,15 +122,6 @@ class ModelCritic(Document):
 
     on: Annotated[tuple[TriggerCode, ...], Meta(min_length=1)]
     """Doubts that the model may answer. Any other doubt asks people, whatever the model answers."""
-    timeout_sec: Annotated[int, Meta(ge=1, le=600)] = 120
-    """Seconds for the answer."""
-    tokens: Annotated[int, Meta(ge=1, le=10_000_000)] = 200_000
-    """Tokens that the answer may cost, outside the budget of the run."""
-    cost_usd: Annotated[float, Meta(gt=0, le=1000)] | None = None
-    """US dollars that the answer may cost."""
-
-    def __post_init__(self) -> None:
-        keep_one_spelling(self, "cost_usd")
 
 
 class ApprovalRule(Document):

@@ -27,7 +27,7 @@ SummonsRole = Literal["pm", "techlead", "reviewer"]
 SummonsKind = Literal["review", "qa", "critique", "research", "plan"]
 Confidence = Literal["low", "medium", "high"]
 #: Questions of the gatekeeper itself, whose answers have a form of their own.
-AdviceKind = Literal["critic"]
+AdviceKind = Literal["critic", "qa"]
 Recommendation = Literal["proceed", "ask_person", "block"]
 #: Maximum per run, even if the policy permits more.
 MOST_SUMMONSES = 8
@@ -151,6 +151,44 @@ class Critique(Document):
     """Problems, each at a place in the change."""
 
 
+class SuggestedTest(Document):
+    """A test file that a model suggests. Nothing runs it, and it never lands."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=300)]
+    """Where the file would be, from the repository's root."""
+    content: Annotated[str, Meta(min_length=1, max_length=20_000)]
+    """The whole file."""
+
+
+class MissedCase(Document):
+    """A case that the tests of a change do not cover."""
+
+    case: Annotated[str, Meta(min_length=1, max_length=2000)]
+    """The input or behaviour, and what goes wrong unnoticed."""
+    path: NonEmpty | None = None
+    """The changed file that it is about."""
+    line: Positive | None = None
+    """A line of the candidate's file."""
+    command: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    """Words of an argv that would show it."""
+    test: SuggestedTest | None = None
+    """A test file that would show it."""
+
+
+MissedCases = Annotated[tuple[MissedCase, ...], Meta(max_length=10)]
+
+
+class QaOpinion(Document):
+    """What the tester's model answers to a change that passed its tests. It runs and approves nothing."""
+
+    directive_ack: NonEmpty
+    """The directive_ack marker of the question, repeated."""
+    summary: Annotated[str, Meta(min_length=1, max_length=4000)]
+    """What the tests cover, and what they miss, in one or two sentences."""
+    missed: MissedCases = ()
+    """Cases that no test covers, the most important first."""
+
+
 class SummonsAnswer(Document):
     """What came of a question to a role: the role's words, or the reason why there are none."""
 
@@ -181,6 +219,8 @@ class SummonsAnswer(Document):
     """What the role asked its model."""
     critique: Critique | None = None
     """The recommendation of a critic."""
+    missed: MissedCases = ()
+    """Cases that a tester found missing in the tests."""
 
 
 class SummonsStanding(Document):

@@ -11,7 +11,8 @@ from gatewright.contracts.people.summons import MOST_SUMMONSES, SummonsTask
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun
 from gatewright.rules.critic import awaits_critic, critic_id, critic_limits, is_critic_due, recommendation_of
-from gatewright.rules.summons import FILE, answer_to, critic_order, number_asked
+from gatewright.rules.model_tester import awaits_tester, is_tester_due, tester_limits
+from gatewright.rules.summons import FILE, answer_to, critic_order, number_asked, tester_order
 from gatewright.run import events as e
 from gatewright.run.state import Run
 
@@ -24,20 +25,20 @@ def check_summons(replayed: ReplayedRun) -> Iterator[Contradiction]:
     1. A policy allows questions, and their number is within the maximum.
     2. A question is about this run, and shows the change of that time.
     3. An answer matches its question, and its fields match its outcome.
-    4. The model critic was asked where a rule requires it, about the doubts of that moment, and the run waited for the answer.
+    4. The model tester and critic were asked where rules require it, about that moment, and the run waited for the answers.
     5. A change that the critic blocked went no further.
     """
     for number, moment in enumerate(replayed.moments):
         match moment.payload:
             case e.SummonsAsked(task=task):
-                check = _check_question if task.advice is None else _check_critic
+                check = _check_question if task.advice is None else _check_model
                 for words in check(moment.before, task):
                     yield moment.contradiction(SUMMONS, layout.summons_question(task.task_id), layout.EVENTS, words)
             case e.SummonsAnswered():
                 yield from _check_answer(moment, moment.payload)
                 yield from _check_block(moment, moment.payload, replayed.moments[number + 1 :])
-            case e.Landed() | e.StateEntered(state="S6" | "QUEUED" | "AWAITING_APPROVAL") if _needs_critic(moment.before):
-                words = "it continued without the answer of the model critic that a rule asks first"
+            case e.Landed() | e.StateEntered(state="S6" | "QUEUED" | "AWAITING_APPROVAL") if _awaits_model(moment.before):
+                words = "it continued without the answer of a model that a rule asks first"
                 yield moment.contradiction(SUMMONS, layout.EVENTS, layout.EVENTS, words)  # 4
             case _:
                 pass
@@ -55,16 +56,20 @@ def _check_question(run: Run, task: SummonsTask) -> Iterator[str]:
         yield "the role was shown another change than the candidate of that moment"
 
 
-def _needs_critic(run: Run) -> bool:
-    return is_critic_due(run) or awaits_critic(run)
+def _awaits_model(run: Run) -> bool:
+    return is_tester_due(run) or awaits_tester(run) or is_critic_due(run) or awaits_critic(run)
 
 
-def _check_critic(run: Run, task: SummonsTask) -> Iterator[str]:
-    limits = critic_limits(run)
-    if limits is None or not is_critic_due(run):  # 4
-        yield "a model critic was asked, and no rule asks one at that moment"
-    elif task != critic_order(run, limits):
-        yield "the model critic was asked about something else than the doubts of that moment"
+def _check_model(run: Run, task: SummonsTask) -> Iterator[str]:
+    """Check a question of the gatekeeper itself: the tester comes before the critic."""
+    tester, critic = tester_limits(run), critic_limits(run)
+    wanted = None  # 4
+    if is_tester_due(run) and tester is not None:
+        wanted = tester_order(run, tester)
+    elif is_critic_due(run) and critic is not None and not awaits_tester(run):
+        wanted = critic_order(run, critic)
+    if task != wanted:
+        yield "a model was asked what no rule asks at that moment"
 
 
 def _check_block(moment: Moment, event: e.SummonsAnswered, later: tuple[Moment, ...]) -> Iterator[Contradiction]:
