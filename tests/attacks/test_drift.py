@@ -97,7 +97,7 @@ async def test_a_list_of_requests_finds_the_move_too(repository: Repository, tmp
         await cast(inbox, "owner", "green")
         move(inbox, repository)
         run = await inbox.run()
-        assert await inbox.gatekeeper.orchestrator.gates.targets.drift(run, patience=5.0) is not None
+        await inbox.gatekeeper.orchestrator.gates.targets.drift(run, patience=5.0)
         listed = await inbox.service.listed(codec.encode(ApprovalsRequest(run_id=RUN)))
         assert [each.status for each in listed.approvals] == ["lapsed", "pending"]
 
@@ -132,7 +132,7 @@ async def test_a_narrow_rule_voids_votes_only_for_paths_of_the_contract(
         await cast(inbox, "owner", "green")
         move(inbox, repository, name)
         run = await inbox.run()
-        assert await inbox.gatekeeper.orchestrator.gates.targets.drift(run, patience=5.0) is not None
+        await inbox.gatekeeper.orchestrator.gates.targets.drift(run, patience=5.0)
         await inbox.service.listed(codec.encode(ApprovalsRequest(run_id=RUN)))
         assert await statuses(inbox) == (["lapsed", "pending"] if is_void else ["pending"])
 
@@ -156,3 +156,18 @@ async def test_a_run_without_a_target_branch_keeps_its_votes(make_repository: Ma
         run: Run = await inbox.run()
         assert await inbox.gatekeeper.orchestrator.gates.targets.drift(run, patience=5.0) is None
         assert len(pending(run)) == 1
+
+
+async def test_a_branch_that_is_gone_voids_votes_once(repository: Repository, tmp_path: Path) -> None:
+    async with reviewed(repository, tmp_path, PATIENT) as inbox:
+        await cast(inbox, "owner", "green")
+        repository.git("update-ref", "-d", MAIN)
+        assert isinstance(inbox.clock, HandClock)
+        inbox.clock.seconds += FRESH
+        late = signed(await vote(inbox, "tester", "green"), "tester")
+        with pytest.raises(GatewrightError, match="to nothing"):
+            await inbox.decide(late)
+        await cast(inbox, "owner", "green")
+        inbox.clock.seconds += FRESH
+        await cast(inbox, "tester", "green")
+        assert len(await moves(inbox)) == 1

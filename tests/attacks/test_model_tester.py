@@ -72,7 +72,11 @@ async def test_a_tester_without_an_answer_stops_nothing(repository: Repository, 
             await routed.gatekeeper.orchestrator.advance(run.run_id, DeadlineReached("late"))
         else:
             await answered(routed, Error(code="structured_output_invalid", message="no words", task_id=tester_id(run)))
-        assert (await routed.run()).status == "SUCCESS"
+        run = await routed.run()
+        assert run.status == "SUCCESS"
+        assert [each.rule for each in run_remarks((), run) if each.source == "model tester"] == [
+            "task_timeout" if is_silent else "structured_output_invalid"
+        ]
         assert_verified(tmp_path)
 
 

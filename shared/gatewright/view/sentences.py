@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from gatewright.budgets import Excess, amount_words
 from gatewright.clock import SystemClock, timestamp
-from gatewright.contracts import AgentActivity, Error, GateReport, OrchestratorEvent, ReviewReport, ReviewRouting, TestReport
+from gatewright.contracts import (
+    AgentActivity,
+    Error,
+    GateReport,
+    OrchestratorEvent,
+    ReviewReport,
+    ReviewRouting,
+    SummonsAnswer,
+    TestReport,
+)
 from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import Violation
 from gatewright.ledger.expiry import expired_words
@@ -159,14 +168,7 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
             about = _ADVICE.get(task.advice or "", "answers a question beside the run")
             return [("given", task.item.role, f"{about}: {task.item.question}")]
         case e.SummonsAnswered(answer=answer):
-            if answer.critique is not None:
-                mark = "plain" if recommendation_of(answer) == "proceed" else "warn"
-                return [(mark, answer.role, critic_words(answer)), *_remark_sentences(advice_remarks(answer))]
-            if answer.missed:
-                words = f"names {count(len(answer.missed), 'missed case')}: {answer.answer}"
-                return [("warn", answer.role, words), *_remark_sentences(advice_remarks(answer))]
-            words = f"answers ({answer.confidence})" if answer.status == "ANSWERED" else f"did not answer: {answer.code}"
-            return [("plain" if answer.status == "ANSWERED" else "warn", answer.role, words)]
+            return _answer_sentences(answer, view)
         case e.CandidateChosen(candidate=number, standings=ranked):
             return [("good", "gatekeeper", f"candidate {number} of {len(ranked)} lands: {why_chosen(ranked)}")]
         case e.FixOrdered():
@@ -230,6 +232,18 @@ def approval_sentence(
             }
             mark, sentence = sentences[verdict]
             return (mark, person.name, f"{sentence} with {key_words(payload.fingerprint, payload.signed)}")
+
+
+def _answer_sentences(answer: SummonsAnswer, view: RunView) -> list[tuple[Mark, str, str]]:
+    mark: Mark = "plain"
+    words = f"answers ({answer.confidence})"
+    if answer.status != "ANSWERED":
+        words, mark = f"did not answer: {answer.code}", "warn"
+    elif answer.critique is not None:
+        words, mark = critic_words(answer), "plain" if recommendation_of(answer) == "proceed" else "warn"
+    elif answer.missed:
+        words, mark = f"names {count(len(answer.missed), 'missed case')}: {answer.answer}", "warn"
+    return [(mark, answer.role, words), *_remark_sentences(advice_remarks(view.run.summonses[answer.task_id]))]
 
 
 def _routing_sentence(routing: ReviewRouting) -> tuple[Mark, str, str]:

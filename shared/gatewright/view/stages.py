@@ -125,7 +125,7 @@ def _lines_of(event: e.RunEvent, view: RunView) -> Iterator[_Line]:  # noqa: C90
         case e.TargetMoved():
             yield "warn", "approval", f"{event.words}: the votes before count no more"
         case e.SummonsAnswered(answer=answer):
-            yield from _remark_lines(remarks.advice_remarks(answer))
+            yield from _remark_lines(remarks.advice_remarks(run.summonses[answer.task_id]))
         case e.CandidateChosen(candidate=number, standings=ranked):
             yield "good", "choice", f"candidate {number} of {len(ranked)}: {why_chosen(ranked)}"
         case e.FixOrdered():

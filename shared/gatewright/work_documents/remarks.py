@@ -13,7 +13,7 @@ import msgspec
 
 from gatewright.contracts import GateReport, ReviewReport, SummonsAnswer, TaskContract, TaskResult, TestReport
 from gatewright.rules.reports.proof import proof_clauses
-from gatewright.run.state import Run
+from gatewright.run.state import AskedSummons, Run
 
 REVIEWER: Final = "reviewer"
 TESTS: Final = "tests"
@@ -59,7 +59,7 @@ def run_remarks(gates: Iterable[GateReport], run: Run) -> tuple[RunRemark, ...]:
     found += test_remarks(run.tests, run.contract) if run.tests is not None else ()
     found += [each for task in run.workers() if task.result is not None for each in worker_remarks(task.result)]
     found += unanswered_remarks(run)
-    found += [each for asked in run.summonses.values() if asked.answer is not None for each in advice_remarks(asked.answer)]
+    found += [each for asked in run.summonses.values() for each in advice_remarks(asked)]
     return tuple(dict.fromkeys(found))
 
 
@@ -76,8 +76,13 @@ def unanswered_remarks(run: Run) -> Iterator[RunRemark]:
         yield RunRemark(UNANSWERED, request.rule, words)
 
 
-def advice_remarks(answer: SummonsAnswer) -> Iterator[RunRemark]:
-    """What a model critic or tester found."""
+def advice_remarks(asked: AskedSummons) -> Iterator[RunRemark]:
+    """What a model critic or tester found, or why it did not answer the gatekeeper."""
+    answer = asked.answer
+    if answer is None or asked.task.advice is None:
+        return
+    if answer.status != "ANSWERED":
+        yield RunRemark(CRITIC if asked.task.advice == "critic" else TESTER, answer.code, f"no answer: {answer.message}")
     yield from critic_remarks(answer)
     for each in answer.missed:
         shown = [f"suggested test: {each.test.path}"] if each.test is not None else []

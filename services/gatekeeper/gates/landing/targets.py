@@ -55,7 +55,7 @@ class TargetWatch:
         return {run_id: moved for run_id, moved in found if moved is not None}
 
     async def drift(self, run: Run, patience: float = 0.0) -> Drift | None:
-        """Return how the branch under the run's review moved, as far as known within ``patience`` seconds; None if it did not.
+        """Return where the branch under the run's review is, as far as known within ``patience`` seconds; None if unknown.
 
         Without patience, a lookup in progress is left to the next call.
         """
@@ -65,7 +65,7 @@ class TargetWatch:
         if started is not None and not (await asyncio.wait([started], timeout=patience))[0] and not patience:
             return None
         seen = self._seen.get(run.run_id)
-        return Drift(seen.head, seen.files, seen.commits) if seen is not None and seen.head != known_base(run) else None
+        return Drift(seen.head, seen.files, seen.commits) if seen is not None else None
 
     def _moved_target(self, run: Run) -> MovedTarget | None:
         seen = self._seen.get(run.run_id)
