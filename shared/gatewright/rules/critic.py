@@ -13,7 +13,7 @@ from gatewright.contracts.people.summons import Recommendation, SummonsAnswer
 from gatewright.run.state import AskedSummons, Run
 
 #: Reason code of a run that a critic blocked.
-BLOCKED: Final = "critic_blocked"
+CRITIC_BLOCKED: Final = "critic_blocked"
 #: A doubt that no model may answer: the commands ran outside of a sandbox, so the evidence itself may be forged.
 NEVER_BY_MODEL: Final = frozenset({"unconfined_tests"})
 #: Findings named to people.

@@ -13,7 +13,7 @@ from gatewright.git.paths import display
 from gatewright.rules.approvals import is_about
 from gatewright.rules.reviewing import REVIEW, latest_votes, quorum_of
 from gatewright.run.events import TargetMoved
-from gatewright.run.events.people import GONE
+from gatewright.run.events.people import BRANCH_GONE
 from gatewright.run.state import AskedApproval, Run
 from gatewright.scope import covers
 
@@ -70,7 +70,7 @@ def base_event(run: Run, drift: Drift, *, before_vote: bool) -> TargetMoved | No
         before_vote: record the move for a vote that follows, although no vote becomes void.
     """
     ref, void = base_ref(run), void_requests(run)
-    if not ref or (drift.found or GONE) == known_base(run) or not (void or before_vote) or not _is_relevant(run, drift):
+    if not ref or (drift.found or BRANCH_GONE) == known_base(run) or not (void or before_vote) or not _is_relevant(run, drift):
         return None
     return TargetMoved(
         ref=ref,
@@ -87,7 +87,7 @@ def drift_faults(run: Run, event: TargetMoved) -> Iterator[str]:
     """Yield what is wrong with a recorded move."""
     if (
         not event.ref
-        or (event.found or GONE) == event.expected
+        or (event.found or BRANCH_GONE) == event.expected
         or (event.ref, event.expected) != (base_ref(run), known_base(run))
     ):
         yield "the target branch of an open review was recorded as moved, and is not the one that the review is about"

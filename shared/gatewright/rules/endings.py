@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from gatewright.budgets import Excess
 from gatewright.contracts import Error, GateReport, SummonsAnswer, TaskResult
 from gatewright.rules.approvals import unapprovable
-from gatewright.rules.critic import BLOCKED, critic_words
+from gatewright.rules.critic import CRITIC_BLOCKED, critic_words
 from gatewright.rules.people.delegations import holders
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.rounds import ESCALATED, candidates_escalate
@@ -85,7 +85,7 @@ def orderer_unknown(run: Run) -> Ending:
 
 def critic_blocked(answer: SummonsAnswer) -> Ending:
     """Return the ending of a run whose change a model critic blocked."""
-    return Ending(BLOCKED, critic_words(answer))
+    return Ending(CRITIC_BLOCKED, critic_words(answer))
 
 
 def waiting_for(run: Run, budget: Literal["wall_sec", "tokens", "cost_usd", "iterations"]) -> str:

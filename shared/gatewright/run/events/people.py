@@ -20,7 +20,7 @@ from gatewright.run.states import Level
 from gatewright.run.votes import apply_decision, apply_roster, withdraw_earlier_delivery
 
 #: The base of a review whose target branch no longer exists.
-GONE = "gone"
+BRANCH_GONE = "gone"
 
 
 def _pending(run: Run, request_id: str) -> AskedApproval:
@@ -195,7 +195,7 @@ class TargetMoved(RunEvent, frozen=True):
             if asked is None or asked.status not in {"pending", "approved"}:
                 raise MalformedError(f"{name[:80]!r} is no open review", code="bad_event")
             approvals[name] = replace(asked, status="lapsed", at=record.ts, words=self.words, consensus=None)
-        return replace(run, approvals=approvals, base=self.found or GONE)
+        return replace(run, approvals=approvals, base=self.found or BRANCH_GONE)
 
     @property
     def words(self) -> str:

@@ -10,7 +10,7 @@ from gatewright.evidence.verification.consistency.replayed_run import Contradict
 from gatewright.models.transfers import NOT_APPROVED
 from gatewright.rules import endings
 from gatewright.rules.approvals import unapprovable
-from gatewright.rules.critic import BLOCKED, critic_id, recommendation_of
+from gatewright.rules.critic import CRITIC_BLOCKED, critic_id, recommendation_of
 from gatewright.rules.landing import landing_ref
 from gatewright.rules.people.ownership import ORDERER_UNKNOWN
 from gatewright.rules.reports import completion
@@ -129,7 +129,7 @@ def _ending_by_event(event: e.RunFinished, cause: Moment) -> endings.Ending | No
             return endings.budget_exceeded(cause.payload)
         case e.ApprovalExpired(request_id=request_id):
             return endings.approval_expired(cause.before.approvals[request_id])
-        case e.SummonsAnswered(answer=answer) if event.code == BLOCKED:
+        case e.SummonsAnswered(answer=answer) if event.code == CRITIC_BLOCKED:
             return endings.critic_blocked(answer)
         case e.TaskFailed(error=error):
             return endings.task_failed(error)
@@ -157,7 +157,7 @@ def _why_unfounded(event: e.RunFinished, cause: Moment | None) -> str:
             founded = event.status == "FAILED" and event.code == "approval_expired"
         case e.SummonsAnswered(answer=answer):
             blocks = recommendation_of(answer) == "block" and answer.task_id == critic_id(cause.before)
-            founded = event.status == "FAILED" and event.code == BLOCKED and blocks
+            founded = event.status == "FAILED" and event.code == CRITIC_BLOCKED and blocks
         case e.AbortRequested(reason=reason):
             founded = event.status == "ABORTED" and event.message == reason
         case e.TaskFailed() | e.TaskFinished() if event.code in {NONE_PASSED, ESCALATED}:
