@@ -29,7 +29,8 @@ class PolicyEntry(NamedTuple):
 
     ``required``: every gatekeeper needs it. ``optional``: a gatekeeper may lack it. ``apart``: a file about people, which
     follows these in the digest, or one that the digest excludes. ``also_read_by``: roles, and ``COMMAND_LINE``; the
-    gatekeeper reads every file but ``retention.json``, ``forges.json`` and ``egress.json``.
+    gatekeeper reads every file but ``retention.json``, ``forges.json``, ``egress.json``
+    and ``sinks.json``.
     """
 
     name: str
@@ -72,6 +73,7 @@ POLICY_FILES: Final = (
     PolicyEntry("stores.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("forges.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("egress.json", "apart", frozenset({COMMAND_LINE})),
+    PolicyEntry("sinks.json", "apart", frozenset({COMMAND_LINE})),
 )
 #: The files that every gatekeeper needs, and those that follow in the digest; others are sorted by name.
 REQUIRED: Final = tuple(each.name for each in POLICY_FILES if each.presence == "required")

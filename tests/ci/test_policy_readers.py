@@ -24,6 +24,7 @@ LOADERS = {
     "forges.json": r"load_forges\(",
     "egress.json": r"EGRESS_FILE\.load_if_present\(",
     "research.json": r"RESEARCH_FILE\.load\(",
+    "sinks.json": r"SINKS_FILE\.load\(",
     "retention.json": r"load_expiry\(",
 }
 READERS = {each.name: each.also_read_by for each in POLICY_FILES}

@@ -44,6 +44,7 @@ from gatewright.contracts.people.summons import (
 )
 from gatewright.contracts.progress import CanonicalMemory, ProgressPacket
 from gatewright.contracts.proposals import ContractProposal, PlanProposal, ReviewOpinion
+from gatewright.contracts.publication import ArtifactMeta, PolicyException, Publication
 from gatewright.contracts.queue_policy import QueueRules
 from gatewright.contracts.queue_receipt import PositionReport, QueueReceipt
 from gatewright.contracts.read_models import (

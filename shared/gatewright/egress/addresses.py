@@ -71,14 +71,15 @@ async def resolve_once(host: str, port: int, *, private: bool, resolve: Resolve 
     """
     addresses = await resolve(host, port)
     for each in addresses:
-        if not private and not _is_public(each):
+        if not private and not is_public_address(each):
             raise ValueError(f"{host} resolves to {each}, which is no public address")
     if not addresses:
         raise OSError(f"{host} has no address")
     return addresses[0]
 
 
-def _is_public(address: str) -> bool:
+def is_public_address(address: str) -> bool:
+    """Return whether an IP address belongs to the public internet."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     inner = getattr(ip, "ipv4_mapped", None) or getattr(ip, "sixtofour", None)
     if ip.is_multicast or any(ip in each for each in _NAT64):

@@ -13,40 +13,24 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from gatewright.contracts import Tombstone
 from gatewright.errors import MalformedError, VerificationError
 from gatewright.evidence import layout
-from gatewright.evidence.signing.envelopes import Signer, open_envelope
+from gatewright.evidence.signed_documents import SignedKind
+from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PublicKey
-from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 #: The only remaining file of a pruned bundle.
 FILE = "tombstone.dsse.json"
 PREDICATE_TYPE = "urn:gatewright:tombstone:v1"
 #: A larger file is invalid.
 MAX_BYTES = 256 * 1024
-
-
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-
-
-class _Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    digest: dict[str, str]
-
-
-class _Statement(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    type: str = msgspec.field(name="_type")
-    subject: tuple[_Subject, ...]
-    predicate_type: str
-    predicate: Tombstone
+_SIGNED = SignedKind(Tombstone, PREDICATE_TYPE, "bad_tombstone", lambda stone: {layout.MANIFEST: stone.manifest_sha256})
 
 
 def sign_tombstone(tombstone: Tombstone, signer: Signer) -> bytes:
     """Return the bytes of the signed tombstone file."""
-    return signer.envelope(_payload(tombstone))
+    return _SIGNED.sign(tombstone, signer)
 
 
 def open_tombstone(data: bytes, trusted: Sequence[PublicKey]) -> tuple[Tombstone, PublicKey]:
@@ -56,14 +40,7 @@ def open_tombstone(data: bytes, trusted: Sequence[PublicKey]) -> tuple[Tombstone
         MalformedError: ``bad_tombstone``, ``bad_envelope``.
         VerificationError: as ``open_envelope``.
     """
-    payload, key = open_envelope(data, trusted)
-    try:
-        tombstone = read_json(payload, _Statement).predicate
-    except UnreadableDocumentError as error:
-        raise MalformedError(f"what was signed is no tombstone: {error}", code="bad_tombstone") from error
-    if _payload(tombstone) != payload:
-        raise MalformedError("what was signed is a tombstone in another form than it can have", code="bad_tombstone")
-    return tombstone, key
+    return _SIGNED.open(data, trusted)
 
 
 def read_tombstone(folder: Path, trusted: Sequence[PublicKey]) -> tuple[Tombstone, PublicKey] | None:
@@ -104,13 +81,3 @@ def _digest(path: Path) -> str:
 def stands(folder: Path) -> bool:
     """Return whether a file exists at the tombstone's path: then no bundle may be written there."""
     return os.path.lexists(folder / FILE)
-
-
-def _payload(tombstone: Tombstone) -> bytes:
-    statement = _Statement(
-        type=STATEMENT_TYPE,
-        subject=(_Subject(layout.MANIFEST, {"sha256": tombstone.manifest_sha256}),),
-        predicate_type=PREDICATE_TYPE,
-        predicate=tombstone,
-    )
-    return msgspec.json.encode(statement, order="sorted")

@@ -199,6 +199,12 @@ _RESEARCH = {
     "research_source_unreadable": "give text: plain, Markdown, HTML or JSON; no quote can be found in other formats",
     "research_without_sources": "give documents (--document FILE), or name a search service in policies/research.json",
 }
+_PUBLICATIONS = {
+    "bad_exception": "use the exception exactly as `gatewright publish --except` wrote it",
+    "bad_publication": "use the record exactly as Gatewright wrote it",
+    "publication_file_unknown": "name packet.md, bundle.zip or a path that the manifest of the bundle lists",
+    "sink_unknown": "name a sink of policies/sinks.json",
+}
 BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "cli.md#exit-codes", _MERGE_QUEUES),
     *section("bad_input", "cli.md#exit-codes", _COMMANDS),
@@ -213,6 +219,7 @@ BAD_INPUT: Final[tuple[Reason, ...]] = (
     *section("bad_input", "models.md#failures", _MODELS),
     *section("bad_input", "agents.md#failures", _AGENTS),
     *section("bad_input", "research.md#refusals", _RESEARCH),
+    *section("bad_input", "publication.md#refusals", _PUBLICATIONS),
     *section("bad_input", "evidence-storage.md#error-codes", _BACKUPS),
     *section("bad_input", "evidence-storage.md#error-codes", _STORES),
     *section("bad_input", "approvals.md#refusals", _APPROVALS),

@@ -132,7 +132,7 @@ _STORES = {
     "store_locked": "wait until the store's own lock or hold has ended",
     "store_missing": "make the bucket that the address names, or correct the address",
     "store_not_write_once": "use a store that supports conditional writes (If-None-Match: *)",
-    "store_redirects": "correct `endpoint`, `region` or `addressing` in policies/stores.json",
+    "store_redirects": "correct the address, `endpoint`, `region` or `addressing` in policies/stores.json or sinks.json",
     "store_refused": "look up the code of the message in the documentation of the store",
     "store_unreachable": "check the address, `endpoint` and `ca_file` in policies/stores.json; it is tried again",
     "stored_bundle_differs": "check who else writes to the store: its content is not the gatekeeper's",
@@ -209,6 +209,11 @@ _EGRESS = {
     "egress_registry_outside": "use a registry that the operator allows, or have it added to egress.json",
     "egress_source_unavailable": "install again later: the registry gave no usable answer",
 }
+_PUBLICATIONS = {
+    "publication_key_shared": "set `key` of the sink in policies/sinks.json to a key that signs nothing else",
+    "publication_not_stored": "do not trust the sink: it reported success; look at its log, then publish again",
+    "sink_credentials_missing": "store the credential that the sink of policies/sinks.json refers to",
+}
 INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "publishing.md#error-codes", _PASSING, passing=True),
     *section("infrastructure", "bus.md#error-codes", _BUS),
@@ -223,6 +228,7 @@ INFRASTRUCTURE: Final[tuple[Reason, ...]] = (
     *section("infrastructure", "forges.md#failures", _FORGES),
     *section("infrastructure", "forges.md#failures", _FORGES_PASSING, passing=True),
     *section("infrastructure", "evidence-storage.md#error-codes", _STORES),
+    *section("infrastructure", "publication.md#refusals", _PUBLICATIONS),
     *section("infrastructure", "sandbox.md#what-it-needs", _SANDBOX),
     *section("infrastructure", "observability.md#logs", _SERVICES),
     *section("infrastructure", "models.md#prompts-folder", _PROMPTS),

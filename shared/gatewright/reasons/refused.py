@@ -238,6 +238,17 @@ _EGRESS = {
     "egress_request_malformed": "use a package manager that sends plain HTTP/1.1 requests without a body",
     "egress_tls_refused": "have the package manager trust the certificate authority of the pull, and use TLS 1.2 or later",
 }
+_PUBLICATIONS = {
+    "canary_leaked": "find what prints the environment or the files of its box, and remove it: the run has read them",
+    "classification_not_allowed": "publish to a sink that takes this class, or other files",
+    "exception_expired": "have its owner renew the exception, or give the sink TLS and a public address",
+    "publication_conflict": "find who wrote the other object: nothing is overwritten; use another prefix of the sink",
+    "publication_run_failed": "publish a run that succeeded",
+    "publication_secret_found": "publish other files with --file, and revoke the secret",
+    "publication_too_large": "publish other files, or raise `max_bytes` of the sink in policies/sinks.json",
+    "sink_private_address": "use a public address, or have an operator sign an exception for the sink",
+    "sink_without_tls": "use https, or have an operator sign an exception for the sink",
+}
 REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "publishing.md#publisher-policy-publishersjson", _PUBLISHERS),
     *section("refused", "policies.md", _CONTRACTS),
@@ -266,4 +277,5 @@ REFUSED: Final[tuple[Reason, ...]] = (
     *section("refused", "models.md#failures", _MODELS),
     *section("refused", "research.md#refusals", _RESEARCH),
     *section("refused", "egress.md#refusals", _EGRESS),
+    *section("refused", "publication.md#refusals", _PUBLICATIONS),
 )

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gatewright.patterns import BytesPattern
 from gatewright.secrets.values import looks_generated, looks_random, states_fact
+
+#: The rule of the token that a box holds and nothing prints (``gatewright.canary``).
+CANARY: Final = "canary"
+
+
+def code_of(rule: str) -> str:
+    """Return the reason code for what a rule found."""
+    return "canary_leaked" if rule == CANARY else "secret_found"
 
 
 class SecretRule(NamedTuple):

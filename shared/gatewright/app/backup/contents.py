@@ -32,7 +32,7 @@ STREAMS: Final = "streams"
 FILES: Final = "home"
 BUNDLES: Final = "bundles"
 #: Folders of a home folder that are kept as they are, and the book of holds.
-KEPT: Final = ("keys", "bus", "policies")
+KEPT: Final = ("keys", "bus", "policies", "publications")
 _MAX_CONTENTS_BYTES = 256 << 20
 _BLOCK = 1 << 20
 

@@ -47,7 +47,7 @@ class ProgramHelp(HelpGroup):
         "Start": ("run", "plan", "review-commits", "test", "research", "init", "doctor", "up", "down", "status"),
         "Changes": ("watch", "show", "runs", "submit", "abort", "revert", "check", "refs", "hooks", "policy", "context"),
         "People": ("approvals", "review", "top", "console", "sign-agent", "summon"),
-        "Evidence": ("verify", "verify-commit", "report", "fetch", "replay", "tests", "attach", "gc", "hold"),
+        "Evidence": ("verify", "verify-commit", "report", "fetch", "publish", "replay", "tests", "attach", "gc", "hold"),
         "System": (
             *("agents", "queue", "merge", "forge", "budgets", "dead", "keys", "identities", "topology", "backup", "restore"),
             *("schema", "prompts", "image", "mcp", "completion"),

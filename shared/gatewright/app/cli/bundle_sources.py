@@ -131,9 +131,7 @@ def fetch_bundle(address: str, into: Path | None = None) -> Path:
     Raises StoreError, ConfigurationError.
     """
     place, run_id = parse_run(address)
-    return fetch(
-        open_reader(place, STORES_FILE.load(AgentSettings.load().policies).policy), run_id, into or _temporary_folder()
-    )
+    return fetch(open_reader(place, STORES_FILE.load(AgentSettings.load().policies).policy), run_id, into or temporary_folder())
 
 
 async def receive_bundle(client: Client, run_id: str, into: Path) -> Path:
@@ -164,7 +162,7 @@ def unpack_archive(archive: Path) -> Path:
 
     Raises MalformedError (``not_a_bundle``), HostError.
     """
-    folder = _temporary_folder() / archive.stem
+    folder = temporary_folder() / archive.stem
     try:
         with host_errors():
             unpack(archive, folder)
@@ -186,7 +184,8 @@ def store_at(address: StoreAddress) -> ObjectStore:
     return open_store(address, STORES_FILE.load(AgentSettings.load().policies).policy)
 
 
-def _temporary_folder() -> Path:
+def temporary_folder() -> Path:
+    """Return a new folder, which is removed when the command ends."""
     folder = Path(tempfile.mkdtemp(prefix="gatewright-bundle-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

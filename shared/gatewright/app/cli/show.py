@@ -182,7 +182,10 @@ async def _show_read_model(wanted: str | None, kind: ReadModelKind, *, json_outp
 
 
 async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None:
+    import msgspec
+
     from gatewright.app.cli.bundle_sources import open_source
+    from gatewright.app.cli.evidence import list_publications, record_line
     from gatewright.app.cli.runs.listing import run_details, run_story
     from gatewright.app.cli.runs.result import with_details
     from gatewright.app.cli.runs.sources import find_run, run_of
@@ -190,11 +193,15 @@ async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None
     async with open_source(wanted) as source:
         view = await with_details(await source.view(await find_run(source, run_of(wanted))), source.output)
         waits, claims = await source.waits(view), await source.claims(view.run.run_id)
+    records = list_publications(view.run.run_id)
     if json_output:
-        emit(run_details(view, datetime.now(UTC), waits, claims))
+        details = msgspec.to_builtins(run_details(view, datetime.now(UTC), waits, claims))
+        emit({**details, "publications": records} if records else details)
         return
     for line in run_story(view, datetime.now(UTC), waits, claims, verbose=verbose, width=terminal_width()):
         write_line(line)
+    for each in records:
+        write_line(f"published  {printable(record_line(each))}")
 
 
 async def _log(wanted: str | None, *, json_output: bool) -> None:

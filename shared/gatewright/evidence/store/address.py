@@ -14,7 +14,7 @@ _RUN = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed leng
 #: Legal names of a bucket and of one part of a prefix: nothing that needs escaping in a URL.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")  # noqa: TID251 - linear: one class between two
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,127}")  # noqa: TID251 - linear: one class
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _MOST_PARTS = 16
 
 
@@ -43,8 +43,8 @@ def is_address(given: str | None) -> bool:
     return given is not None and given.partition("://")[0] in {"s3", "https", "http"} and "://" in given
 
 
-def parse_store(given: str) -> StoreAddress:
-    """Parse the URL of a store.
+def parse_store(given: str, *, any_http: bool = False) -> StoreAddress:
+    """Parse the URL of a store; ``any_http``: other hosts than this one may be without TLS.
 
     Raises:
         StoreError: it is no valid URL (``store_address_invalid``).
@@ -65,7 +65,7 @@ def parse_store(given: str) -> StoreAddress:
             return StoreAddress("s3", parts.netloc, prefix)
         case "https" if parts.hostname:
             return StoreAddress("https", parts.netloc, prefix)
-        case "http" if parts.hostname in _LOOPBACK:
+        case "http" if parts.hostname in LOOPBACK or (any_http and parts.hostname):
             return StoreAddress("http", parts.netloc, prefix)
     raise _invalid("it is s3://BUCKET[/PREFIX] or https://HOST[/PATH]")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
 #: An archive is a single upload without ZIP64 entries.
@@ -46,8 +46,8 @@ class ObjectReader(Protocol):
         """Download an object into ``file``, up to ``limit`` bytes; None when there is none."""
 
 
-class ObjectStore(ObjectReader, Protocol):
-    """A writable store, for the gatekeeper and for operators."""
+class ObjectCreator(ObjectReader, Protocol):
+    """A store in which objects are written once."""
 
     def create(self, name: str, source: Path | bytes, *, locked: bool = False) -> bool:
         """Create an object.
@@ -55,6 +55,10 @@ class ObjectStore(ObjectReader, Protocol):
         Returns:
             False when one exists, from this writer or another.
         """
+
+
+class ObjectStore(ObjectCreator, Protocol):
+    """A writable store, for the gatekeeper and for operators."""
 
     def names(self, prefix: str) -> Iterator[str]:
         """Yield the names with this prefix."""
@@ -71,6 +75,14 @@ class ObjectStore(ObjectReader, Protocol):
         Raises:
             StoreError: the object is locked (``store_locked``).
         """
+
+
+_MEDIA_TYPES = {".zip": "application/zip", ".json": "application/json", ".diff": "text/x-diff", ".md": "text/markdown"}
+
+
+def media_type(name: str) -> str:
+    """Return the media type of an object by the ending of its name."""
+    return _MEDIA_TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
 
 
 def archive_name(manifest_sha256: str) -> str:

@@ -20,7 +20,8 @@ def _place(given: str) -> str:
         raise ValueError(error.message) from None
 
 
-def _absolute(path: Path) -> Path:
+def absolute_path(path: Path) -> Path:
+    """Return the path of a policy. Raises ValueError for one that depends on a folder."""
     if not path.is_absolute():
         raise ValueError("name the file by its absolute path")
     return path
@@ -55,7 +56,7 @@ class StoreEntry(PolicyModel):
     endpoint: str | None = Field(default=None, max_length=2000)
     region: str = Field(default="us-east-1", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     addressing: Literal["path", "virtual"] = "virtual"
-    ca_file: Annotated[Path, AfterValidator(_absolute)] | None = None
+    ca_file: Annotated[Path, AfterValidator(absolute_path)] | None = None
     credentials: StoreCredentials | Literal["workload"] | None = None
     lock: RetentionLock | None = None
 

@@ -21,6 +21,7 @@ from gatewright.evidence.store.fetching import fetch_archive
 from gatewright.evidence.store.objects import (
     MAX_ARCHIVE_BYTES,
     WRITE_ONCE,
+    ObjectCreator,
     ObjectStore,
     archive_name,
     pointer_name,
@@ -55,10 +56,7 @@ class BundlePublisher:
         if self._checked:
             self._store.read(WRITE_ONCE)
             return
-        # If the mark exists already, the first write must be refused.
-        if self._store.create(WRITE_ONCE, _MARK) and self._store.create(WRITE_ONCE, _MARK):
-            words = "the store lets an object be written over: it has to know conditional writes (If-None-Match)"
-            raise StoreError(words, code="store_not_write_once")
+        check_write_once(self._store)
         self._checked = True
 
     def standing(self, run_id: str) -> BundlePointer | None:
@@ -148,6 +146,18 @@ class BundlePublisher:
         if self._locked and not _is_later(came.lock.until):
             words = f"the store took the bundle of {pointer.run_id}, and has not locked it"
             raise StoreError(words, code="store_lock_refused")
+
+
+def check_write_once(store: ObjectCreator) -> None:
+    """Check that a second write of an object is refused.
+
+    Raises:
+        StoreError: it is not (``store_not_write_once``), and errors of the store.
+    """
+    # If the mark exists already, the first write must be refused.
+    if store.create(WRITE_ONCE, _MARK) and store.create(WRITE_ONCE, _MARK):
+        words = "the store lets an object be written over: it has to know conditional writes (If-None-Match)"
+        raise StoreError(words, code="store_not_write_once")
 
 
 def _pack_folder(folder: Path, packed: Path) -> BundlePointer:

@@ -21,7 +21,14 @@ from gatewright.clock import Clock, SystemClock
 from gatewright.errors import ConfigurationError, StoreError
 from gatewright.evidence.store.address import StoreAddress
 from gatewright.evidence.store.bounded_body import DOWNLOAD_SECONDS, MAX_REPLY_BYTES, REPLY_SECONDS, BoundedBody
-from gatewright.evidence.store.objects import MAX_ARCHIVE_BYTES, MAX_LISTED, MAX_RECORD_BYTES, ObjectLock, StoredObject
+from gatewright.evidence.store.objects import (
+    MAX_ARCHIVE_BYTES,
+    MAX_LISTED,
+    MAX_RECORD_BYTES,
+    ObjectLock,
+    StoredObject,
+    media_type,
+)
 from gatewright.evidence.store.policy import STORES_FILE, StoreEntry
 from gatewright.policy_files import KeyOwner
 
@@ -152,7 +159,7 @@ class S3Store:
                     # Both are needed: a bucket with object lock rejects locked objects without a named algorithm.
                     ChecksumAlgorithm="SHA256",
                     ChecksumSHA256=digest,
-                    ContentType="application/zip" if name.endswith(".zip") else "application/json",
+                    ContentType=media_type(name),
                     **lock,
                 )
             except self._errors.ClientError as error:

@@ -7,7 +7,7 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import IO
 
@@ -28,7 +28,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class StaticExport:
     """The objects below ``address``."""
 
-    def __init__(self, address: StoreAddress, entry: StoreEntry) -> None:
+    def __init__(self, address: StoreAddress, entry: StoreEntry, *handlers: urllib.request.BaseHandler) -> None:
         """Raises StoreError (``store_refused``) when the file of the certificate authority cannot be used."""
         self._address = address
         try:
@@ -37,7 +37,7 @@ class StaticExport:
             raise StoreError(
                 f"{address}: {entry.ca_file} cannot be used: {type(error).__name__}", code="store_refused"
             ) from None
-        self._opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
+        self._opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context), *handlers)
 
     def read(self, name: str) -> bytes | None:
         data = BytesIO()
@@ -65,6 +65,22 @@ class StaticExport:
                 name, "store_unreachable", f"the store cannot be reached: {type(error).__name__}"
             ) from None
         return StoredObject(size, digest.hexdigest())
+
+    def _put(self, name: str, data: bytes, headers: Mapping[str, str]) -> bool:
+        """Send the object; return False when one exists (412, RFC 9110)."""
+        request = urllib.request.Request(f"{self._address}/{name}", data, dict(headers), method="PUT")  # noqa: S310 - http(s)
+        try:
+            with self._opener.open(request, timeout=_SECONDS):
+                return True
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == 412:
+                    return False
+                raise self._failure_error(name, _code_of(error.code), f"the server answers {error.code}") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._failure_error(
+                name, "store_unreachable", f"the server cannot be reached: {type(error).__name__}"
+            ) from None
 
     def _failure_error(self, name: str, code: str, words: str) -> StoreError:
         return StoreError(f"{self._address}: {name}: {words}", code=code)

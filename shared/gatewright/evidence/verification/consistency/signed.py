@@ -7,16 +7,12 @@ from collections.abc import Iterator
 import msgspec
 
 from gatewright.evidence import layout
+from gatewright.evidence.statement import Descriptor
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction
 from gatewright.evidence.verification.reading import Reading
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 SIGNED = "statements_contradict"
-
-
-class _Subject(msgspec.Struct, frozen=True):
-    name: str
-    digest: dict[str, str]
 
 
 class _Verdict(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,7 +21,7 @@ class _Verdict(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Statement(msgspec.Struct, frozen=True):
-    subject: tuple[_Subject, ...]
+    subject: tuple[Descriptor, ...]
     predicate: _Verdict
 
 

@@ -1,0 +1,241 @@
+"""Publishes files of a sealed run in one sink: each once, signed, and read back before the record is written.
+
+Beside each file stand ``NAME.meta.json`` (``artifact_meta.v1``), ``NAME.dsse.json`` (an in-toto statement about it) and
+``NAME.minisig``. The last object is the record, ``publication-DIGEST.dsse.json`` (``publication.v1``). Apart from the time in
+the record, the same bundle and key give the same bytes, so calling this again completes what was interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatewright.app.publication.artifacts import Publishable, SealedRun, choose_files, make_file, refuse_secrets
+from gatewright.app.publication.exceptions import needed_exceptions
+from gatewright.app.publication.sinks import SinkEntry
+from gatewright.app.publication.writers import open_sink
+from gatewright.clock import Clock, timestamp
+from gatewright.contracts import ArtifactMeta, Publication, codec
+from gatewright.contracts.records import FileRecord
+from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, MalformedError, StoreError
+from gatewright.evidence.layout import safe
+from gatewright.evidence.signed_documents import SignedKind
+from gatewright.evidence.signing.durable_files import put_file
+from gatewright.evidence.signing.envelopes import Signer
+from gatewright.evidence.signing.keys import PrivateKey, PublicKey, load, load_or_create, load_public
+from gatewright.evidence.signing.minisign import minisign_public_key, minisignature
+from gatewright.evidence.store.objects import ObjectCreator, media_type
+from gatewright.evidence.store.policy import StoresPolicy
+from gatewright.evidence.store.publishing import check_write_once
+from gatewright.secrets.scanner import SecretScanner
+
+META: Final = SignedKind(ArtifactMeta, "urn:gatewright:artifact-meta:v1", "bad_publication", lambda it: {it.name: it.sha256})
+PUBLICATION: Final = SignedKind(
+    Publication, "urn:gatewright:publication:v1", "bad_publication", lambda it: {each.path: each.sha256 for each in it.objects}
+)
+#: In the home folder: records of publications, and the public keys that signed them.
+RECORDS, KEYS = "publications", "keys/publication"
+_KEY = "keys/publication.pem"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A publication; ``new`` are the names of the objects that did not exist before."""
+
+    record: Publication
+    name: str
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a publication in the home folder; ``code`` is empty if it verifies."""
+
+    file: str
+    publication: Publication | None
+    code: str = ""
+
+
+def publication_key(home: Path, sink: SinkEntry, bundle_keys: Sequence[PublicKey]) -> PrivateKey:
+    """Return the key that signs publications in ``sink``; create that of the home folder when missing.
+
+    Raises:
+        ConfigurationError: it cannot be used, or it also signs bundles (``publication_key_shared``).
+        OSError: the home folder cannot be written.
+    """
+    key = load(sink.key) if sink.key is not None else load_or_create(home / _KEY)
+    if key.public in bundle_keys:
+        raise ConfigurationError(
+            "the key of publications also signs bundles: give the sink a key of its own", code="publication_key_shared"
+        )
+    put_file(home / KEYS / f"{key.public.key_id}.pub", key.public.pem(), mode=0o644)
+    put_file(home / KEYS / f"{key.public.key_id}.minisign.pub", minisign_public_key(key.public), mode=0o644)
+    return key
+
+
+class RunPublisher:
+    """Publishes in one sink. ``note`` receives a line of progress for each file."""
+
+    def __init__(
+        self, sink: SinkEntry, stores: StoresPolicy, key: PrivateKey, home: Path, scanner: SecretScanner, clock: Clock
+    ) -> None:
+        self._sink, self._stores = sink, stores
+        self._key, self._signer = key, Signer(key)
+        self._home, self._scanner, self._clock = home, scanner, clock
+
+    def publish(self, sealed: SealedRun, names: Sequence[str], note: Callable[[str], None]) -> Published:
+        """Publish files of a run; the usual ones without ``names``.
+
+        1. Each file is made, and its class, its size and its content are judged. Nothing leaves before all passed.
+        2. The sink refuses a second write.
+        3. Each object is written once, or exists with the same bytes, and is read back.
+        4. The record is written last, to the sink and to the home folder.
+
+        Raises GatewrightError.
+        """
+        exceptions = needed_exceptions(self._sink, self._sink.url(self._stores), self._clock.now())
+        files = [self._judged_file(sealed, name) for name in choose_files(sealed, names)]  # 1
+        store = open_sink(self._sink, self._stores)
+        check_write_once(store)  # 2
+        objects, new = [], []
+        for number, file in enumerate(files, 1):
+            note(f"publishing {file.name} ({number} of {len(files)})")
+            for name, data in self._objects(sealed, file):  # 3
+                if write_object(store, name, data):
+                    new.append(name)
+                objects.append(FileRecord(path=name, sha256=hashlib.sha256(data).hexdigest(), size=len(data)))
+        record = Publication(
+            run_id=sealed.verification.run_id,
+            manifest_sha256=sealed.verification.manifest_sha256,
+            sink=self._sink.name,
+            address=self._sink.shown,
+            objects=tuple(objects),
+            published_at=timestamp(self._clock.now()),
+            key_id=self._key.public.key_id,
+            exceptions=exceptions,
+        )
+        return self._recorded(store, record, new)
+
+    def _judged_file(self, sealed: SealedRun, name: str) -> Publishable:
+        file = make_file(sealed, name, self._sink.max_bytes)
+        if file.classification not in self._sink.classifications:
+            words = f"{name} is {file.classification} ({file.basis}); the sink {self._sink.name} does not take that"
+            raise DeniedError(words, code="classification_not_allowed")
+        refuse_secrets(sealed, file, self._scanner)
+        return file
+
+    def _objects(self, sealed: SealedRun, file: Publishable) -> Iterator[tuple[str, bytes]]:
+        """Yield the file and what stands beside it, by name in the sink."""
+        place, digest = f"{safe(sealed.verification.run_id)}/{file.name}", hashlib.sha256(file.data).hexdigest()
+        meta = ArtifactMeta(
+            run_id=sealed.verification.run_id,
+            manifest_sha256=sealed.verification.manifest_sha256,
+            name=file.name,
+            sha256=digest,
+            size=len(file.data),
+            media_type=media_type(file.name),
+            classification=file.classification,
+            basis=file.basis,
+            scanner=self._scanner.name,
+            findings=0,
+            redactions=file.redactions,
+        )
+        comment = f"{sealed.verification.run_id} {file.name} sha256:{digest}"
+        yield place, file.data
+        yield f"{place}.meta.json", codec.encode(meta)
+        yield f"{place}.dsse.json", META.sign(meta, self._signer)
+        yield f"{place}.minisig", minisignature(self._key, file.data, comment)
+
+    def _recorded(self, store: ObjectCreator, record: Publication, new: list[str]) -> Published:
+        """Write the record, or accept an earlier one of the same publication."""
+        name = f"{record.run_id}/publication-{_content_digest(record)[:16]}.dsse.json"
+        if store.create(name, PUBLICATION.sign(record, self._signer)):
+            new.append(name)
+        found = store.read(name)
+        if found is None:
+            raise StoreError(f"{name}: the sink took the object and does not have it", code="publication_not_stored")
+        try:
+            earlier = open_publication(found, [self._key.public])
+        except GatewrightError:
+            raise DeniedError(f"{name}: the sink has another object of this name", code="publication_conflict") from None
+        if _content_digest(earlier) != _content_digest(record):
+            raise DeniedError(f"{name}: the sink has the record of another publication", code="publication_conflict")
+        keep_record(self._home, earlier, found)
+        return Published(earlier, name, tuple(new))
+
+
+def write_object(store: ObjectCreator, name: str, data: bytes) -> bool:
+    """Write an object once and read it back; return False if it existed with the same bytes.
+
+    Raises:
+        DeniedError: it exists with other bytes (``publication_conflict``).
+        StoreError: the sink reports success and has something else (``publication_not_stored``), and its errors.
+    """
+    expected = hashlib.sha256(data).hexdigest()
+    new = not _stored_digest(store, name, len(data)) and store.create(name, data)
+    if _stored_digest(store, name, len(data)) == expected:
+        return new
+    if not new:
+        raise DeniedError(f"{name}: the sink has other bytes of this name, and they stay", code="publication_conflict")
+    raise StoreError(f"{name}: the sink reports success, and does not return these bytes", code="publication_not_stored")
+
+
+def _stored_digest(store: ObjectCreator, name: str, size: int) -> str:
+    """Return the sha256 of an object; empty when there is none, and ``larger`` for one of more bytes."""
+    try:
+        with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - not a path of ours
+            came = store.download(name, nothing, size)
+    except StoreError as error:
+        if error.reason != "stored_bundle_too_large":
+            raise
+        return "larger"
+    return came.sha256 if came is not None else ""
+
+
+def keep_record(home: Path, record: Publication, data: bytes) -> None:
+    """Store a record in the home folder. Raises OSError."""
+    file = home / RECORDS / safe(record.run_id) / f"{safe(record.sink)}-{_content_digest(record)[:16]}.dsse.json"
+    if not file.exists():
+        put_file(file, data, mode=0o644)
+
+
+def publication_records(home: Path, run_id: str = "*") -> list[Record]:
+    """Return the records of a run, or of all runs, each verified with the keys of publications in the home folder.
+
+    Raises ConfigurationError for a file of a key that is none.
+    """
+    trusted = [load_public(file) for file in sorted((home / KEYS).glob("*.pub")) if not file.name.endswith(".minisign.pub")]
+    return [_read_record(file, trusted) for file in sorted((home / RECORDS).glob(f"{run_id}/*.dsse.json"))]
+
+
+def _read_record(file: Path, trusted: Sequence[PublicKey]) -> Record:
+    try:
+        record = open_publication(file.read_bytes(), trusted)
+    except GatewrightError as error:
+        return Record(str(file), None, error.reason)
+    return Record(str(file), record, "" if record.run_id == file.parent.name else "other_run")
+
+
+def open_publication(data: bytes, trusted: Sequence[PublicKey]) -> Publication:
+    """Return the record in ``data``.
+
+    Raises:
+        MalformedError: ``bad_publication``, ``bad_envelope``.
+        VerificationError: no trusted key signed it.
+    """
+    record, key = PUBLICATION.open(data, trusted)
+    if record.key_id != key.key_id:
+        raise MalformedError("the record names another key than signed it", code="bad_publication")
+    return record
+
+
+def _content_digest(record: Publication) -> str:
+    """Return the digest of what was published, without the time."""
+    same = msgspec.structs.replace(record, published_at="1970-01-01T00:00:00Z")
+    return hashlib.sha256(codec.encode(same)).hexdigest()
