@@ -28,6 +28,7 @@ from gatewright.secrets.changes import FoundSecret, secrets_brought_in, secrets_
 from gatewright.secrets.documents import redact_document
 from gatewright.secrets.patch_text import secrets_in_patch_text
 from gatewright.secrets.redaction import REDACTIONS, Redacted, Redaction, record_of, redact_output
+from gatewright.secrets.rules import CANARY, code_of
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.command_settings import task_limits
 from gatewright.services.worker.executors.blocked_file import REFUSED_LOG, read_blocked
@@ -173,7 +174,8 @@ class WorkerHandler:
         if places:
             # The gatekeeper would refuse the patch all the same; refused here, it is never stored.
             named = ", ".join(dict.fromkeys(places[:_MAX_PLACES]))
-            return replace(execution, tree="", patch=b"", failure=ExecutionFailure("secret_found", named)), ()
+            rule = CANARY if any(f"({CANARY})" in place for place in places) else ""
+            return replace(execution, tree="", patch=b"", failure=ExecutionFailure(code_of(rule), named)), ()
         return execution, changes
 
     def _executor_for(self, task: TaskContract, kind: ExecutorName) -> ChangeExecutor:

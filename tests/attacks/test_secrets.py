@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.canary import new_canary
 from gatewright.contracts.vocabulary import Scope
 from gatewright.errors import ConfigurationError
+from gatewright.secrets.redaction import Redaction, record_of
 from gatewright.secrets.scanner import Hit, SecretScanner
 from gatewright.secrets.selection import make_scanner
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
@@ -139,6 +141,30 @@ async def test_what_was_taken_out_of_outputs_is_evidence_without_the_value(gate:
     assert codes(report) == []
     assert evidence(report)["redacted /summary"] == "github_token"
     assert evidence(report)["redactions"] == record.rpartition(":")[2]
+
+
+async def test_a_canary_in_a_patch_is_refused(gate: RealGate) -> None:
+    token = new_canary()
+    for content in (f"one = '{token}'\n".encode(), base64.b64encode(token.encode())):
+        report = await gate.judged(await gate.worked(gate.patch({"src/app.py": content})))
+        assert codes(report) == ["canary_leaked"]
+        assert token not in repr(report)
+
+
+@pytest.mark.parametrize("place", ["stdout", "work_report"])
+async def test_a_canary_in_an_output_refuses_the_change_and_names_it(gate: RealGate, place: str) -> None:
+    patch = gate.patch({"src/app.py": b"one = 2\n"})
+    for rule, expected in (("github_token", []), ("canary", ["canary_leaked"])):
+        record = await gate.bus.put_artifact(record_of([Redaction(place, rule, 1, 3)]))
+        report = await gate.diff(await gate.worked(patch, artifacts=(artifact("redactions", record),)))
+        assert codes(report) == expected
+        assert [each.detail.partition(" ")[0] for each in report.violations] == [place] * len(expected)
+
+
+async def test_a_canary_in_a_report_refuses_the_change(gate: RealGate) -> None:
+    result = await gate.worked(gate.patch({"src/app.py": b"one = 2\n"}), summary="saw [redacted:canary]")
+    report = await gate.diff(result)
+    assert (codes(report), report.violations[0].rule) == (["canary_leaked"], "secrets.canary")
 
 
 async def test_packed_content_is_not_looked_into(gate: RealGate) -> None:

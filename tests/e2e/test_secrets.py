@@ -63,6 +63,31 @@ def test_a_secret_in_a_patch_is_refused_and_never_stored(stack: Stack, make_proj
     assert holders(stack.home, planted.GITHUB) == []
 
 
+LEAKS = {
+    "diff": ("tools/copy.py", "tools/check.py 0", "src/a.py"),
+    "tests": ("tools/edit.py", "tools/print.py", "test-1.stderr"),
+    "log": ("tools/talk.py", "tools/check.py 0", "stdout"),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_canary_that_leaves_its_box_refuses_the_change(stack: Stack, make_project: MakeProject, leak: str) -> None:
+    edit = b"open('src/a.py', 'a').write('edited = True\\n')\n"
+    read = b"import base64, os, sys\ntoken = os.environ['BOX_CANARY'].encode()\n"
+    project = make_project(
+        tools__copy=read + b"open('src/a.py', 'a').write(f'key = {base64.b64encode(token)}\\n')\n",
+        tools__edit=edit,
+        tools__print=b"import sys\nprint(open('/etc/box-canary').read()[::-1], file=sys.stderr)\n",
+        tools__talk=read + edit + b"print(token.hex(), len(token))\n",
+    )
+    make, test, place = LEAKS[leak]
+    code, result = stack.run(project, "--allow", "src", "--exec", f"python {make}", "--test", f"python {test}")
+    assert (code, result["failure"]["code"]) == (1, "canary_leaked"), result
+    assert place in result["failure"]["message"]
+    assert stack.command("verify", result["bundle"]).returncode == 0
+    assert holders(Path(result["bundle"]), "gwcanary") == []
+
+
 @pytest.mark.parametrize(
     ("option", "given"),
     [

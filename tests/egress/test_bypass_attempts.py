@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gatewright.canary import new_canary
 from tests.egress.registry import FILES, FOREIGN, INDEX, OTHER, Door, RefusedTunnelError, Registry, served
 
 PAGE = "/simple/demo/"
@@ -191,6 +192,15 @@ add(
         "http 2": lined(f"GET {PAGE} HTTP/2.0"),
         "http 2 preface": Attempt(line="PRI * HTTP/2.0", host="", body="SM\r\n\r\n"),
         "space in the target": lined(f"GET {PAGE} x HTTP/1.1"),
+    },
+)
+
+
+add(
+    "canary_leaked",
+    {
+        "canary in the query": lined(f"GET {PAGE}?a={new_canary()} HTTP/1.1"),
+        "canary in the path": lined(f"GET /{new_canary()} HTTP/1.1"),
     },
 )
 

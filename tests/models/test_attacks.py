@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from gatewright.canary import new_canary
+from gatewright.errors import DeniedError
 from gatewright.models.gateway import GatewayLimits
 from tests.models.calls import QUICK, ask, make_gateway, raw, request_of
 from tests.models.provider import ScriptedProvider
@@ -103,6 +106,22 @@ async def test_two_requests_in_one_packet_are_two_and_each_is_judged(provider: S
     answer = await raw(gateway, first + SECOND)
     assert (answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 403")) == (1, 1)
     assert [seen.path for seen in provider.requests] == ["/s/say/v1/responses"]
+
+
+@pytest.mark.parametrize("encode", [str, lambda token: token[::-1], lambda token: token.encode().hex()])
+async def test_a_request_with_a_canary_reaches_no_provider(provider: ScriptedProvider, encode: Callable[[str], str]) -> None:
+    provider.scripts["say"] = [Say("reached")]
+    gateway = make_gateway(provider)
+    answer = await raw(
+        gateway, http("/v1/responses", body=json.dumps(request_of("responses", encode(new_canary()))[1]).encode())
+    )
+    assert b" 200 " not in answer
+    assert [call.refused for call in gateway.records.calls] == ["canary_leaked"]
+    assert provider.requests == []
+    with pytest.raises(DeniedError, match="canary"):
+        gateway.check_refused()
+    honest = make_gateway(provider)
+    assert b" 200 " in await raw(honest, http("/v1/responses"))
 
 
 async def test_a_host_header_leads_nowhere(provider: ScriptedProvider) -> None:

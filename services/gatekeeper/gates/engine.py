@@ -49,7 +49,7 @@ from gatewright.services.gatekeeper.gates.cel_gate import judge_evidence_rules
 from gatewright.services.gatekeeper.gates.change import candidate as candidates
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
-from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, note_redactions
+from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, judge_redactions
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
@@ -131,14 +131,14 @@ class GateEngine:
                 await asyncio.to_thread(judge_review, context, review, run, question.makers)
                 _judge_times(context, run, review.reviewed_at)
                 await judge_consultation(context, run, "reviewer", review.consultation)
-                note_redactions(context, review, ())
+                await judge_redactions(context, review, ())
                 return await _keep(context, review)
             case q.TestsCheck(run=run, report=tests):
                 context = self._begin(run, "tests", tests.task_id)
                 changed = await changed_paths(run, self.artifacts)
                 await asyncio.to_thread(judge_tests, context, tests, run, _contract(run), changed)
                 _judge_times(context, run, tests.started_at, tests.finished_at)
-                note_redactions(context, tests, tests.artifacts)
+                await judge_redactions(context, tests, tests.artifacts)
                 outputs = [uri for command in tests.commands for uri in stored_by(command)]
                 judge_artifacts(context, tests.artifacts, outputs)
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
@@ -503,7 +503,7 @@ async def _judge_result(context: GateContext, question: q.DiffCheck) -> None:
     judge_artifacts(context, result.artifacts)
     await check_artifacts(context, [artifact.uri for artifact in result.artifacts])
     await judge_calls(context, run, task.role, result.artifacts, result.usage)
-    note_redactions(context, result, result.artifacts)
+    await judge_redactions(context, result, result.artifacts)
     context.report.checked(RESULT_RULE)
     for broken in broken_by_result(result, task, run):
         context.report.violate(*broken)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 from yarl import URL
 
+from gatewright.canary import canary_spans
 from gatewright.clock import Clock, timestamp
 from gatewright.egress.addresses import Resolve, canonical_address, is_plain_path, resolve_host
 from gatewright.egress.allowed import AllowedAddresses
@@ -257,6 +258,9 @@ class EgressGateway:
             words = f"{site.host}: send HTTP/1.1, and a plain path: no empty, dot or encoded segments"
             raise DeniedError(words, code="egress_address_refused")
         self._upstream.judge_host(*site)
+        if canary_spans(target.encode("utf-8", "surrogateescape")):
+            exchange.path = ""
+            raise DeniedError(f"{site.host}: the address holds the canary of a box", code="canary_leaked")
         try:
             return canonical_address(f"{site.scheme}://{site.authority}{target}")
         except ValueError as error:  # it is too long

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
+from gatewright.canary import CANARY_FILE, CANARY_VARIABLE
 from gatewright.errors import ConfigurationError, HostError, SandboxError
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import check_argv
@@ -187,7 +188,8 @@ class BubblewrapSandbox:
     ) -> Started:
         """``home``: files for the home of a program that is talked to, None for a command. ``held`` keeps what it needs."""
         gate = held.enter_context(StartBarrier())
-        contents = {**ETC, **(home or {}), "seccomp": seccomp_filter() or b""}
+        canary = {CANARY_FILE: view.variables[CANARY_VARIABLE].encode()}
+        contents = {**ETC, **canary, **(home or {}), "seccomp": seccomp_filter() or b""}
         files = held.enter_context(_in_memory(contents))
         command = self._command(argv, workspace, view, limits, files, talking=home is not None)
         process = start(command, gate, cwd=_ROOT, env={}, descriptors=tuple(files.values()))
@@ -235,7 +237,8 @@ class BubblewrapSandbox:
                 arguments += ["--size", str(limits.tmp_bytes), "--perms", "0700", "--tmpfs", f"{shown_at}/{cache}"]
         arguments += ["--remount-ro", "/", "--chdir", workspace.path_inside]
         for name, value in view.variables.items():
-            arguments += ["--setenv", name, value]
+            # An agent lists its variables for honest reasons, and has the file alone.
+            arguments += ["--setenv", name, value] if not talking or name != CANARY_VARIABLE else []
         behind = behind_gate((*restricting(limits, count_processes=True), *argv), talking=talking)
         if not self._account.switched:
             return (*arguments, "--", *behind)

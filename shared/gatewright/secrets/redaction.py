@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.secrets.rules import RULES, is_fact
 from gatewright.secrets.scanner import Hit, SecretScanner, disjoint
 from gatewright.secrets.values import looks_random
@@ -63,6 +64,14 @@ def redact_output(place: str, data: bytes, scanner: SecretScanner) -> Redacted:
 def record_of(redactions: Sequence[Redaction]) -> bytes:
     """Return the record as JSON, to be stored beside the outputs; empty without redactions."""
     return msgspec.json.encode(redactions) if redactions else b""
+
+
+def read_record(data: bytes) -> tuple[tuple[str, str], ...]:
+    """Return place and rule of each redaction in a record; none of what is no record."""
+    try:
+        return tuple((each.place, each.rule) for each in read_json(data, list[Redaction]))
+    except UnreadableDocumentError:
+        return ()
 
 
 def _by_context(data: bytes) -> Iterator[Hit]:

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
+from gatewright.canary import canary_spans
 from gatewright.secrets.encoded import decoded_texts
 from gatewright.secrets.named_values import find_named_values
-from gatewright.secrets.rules import GLANCES, RULES_BY_GLANCE, SecretRule, keys_in_der
+from gatewright.secrets.rules import CANARY, GLANCES, RULES_BY_GLANCE, SecretRule, keys_in_der
 from gatewright.secrets.values import FEWEST_DIGITS, is_placeholder
 
 #: Key material soon after the first line; a program that merely names the line has none.
@@ -73,6 +74,7 @@ class SecretScanner:
         hits = [hit for rule in _rules_for(data) for hit in _by_rule(rule, text)]
         hits += (Hit("private_key", start, end) for start, end in keys_in_der(data))
         hits += (Hit(*found) for found in find_named_values(data))
+        hits += (Hit(CANARY, *span) for span in canary_spans(data))
         if self._engine is not None:
             hits += self._engine.find(data)
         return [*hits, *self._scan_decoded(data, depth)] if depth else hits
@@ -134,11 +136,15 @@ def _is_real(name: str, value: str) -> bool:
 
 
 def disjoint(hits: list[Hit]) -> tuple[Hit, ...]:
-    """The hits in order, overlapping ones made one, under the rule of the one that begins first (the longer, where two do)."""
+    """The hits in order, overlapping ones made one, under the rule of the one that begins first (the longer, where two do).
+
+    A canary among them gives its rule.
+    """
     merged: list[Hit] = []
     for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end)):
         if merged and hit.start < merged[-1].end:
-            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, hit.end))
+            rule = CANARY if hit.rule == CANARY else merged[-1].rule
+            merged[-1] = Hit(rule, merged[-1].start, max(merged[-1].end, hit.end))
         else:
             merged.append(hit)
     return tuple(merged)

@@ -10,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gatewright.canary import canary_spans
 from gatewright.clock import Clock, timestamp
 from gatewright.errors import BudgetError, DeniedError, GatewrightError, UnavailableError
 from gatewright.models.apis.endings import ending_of_recorded
@@ -50,7 +51,7 @@ _STATUSES = {
 }
 _BAD_GATEWAY = 502
 #: Reasons that end the task: not recorded, where calls are played; not approved to be sent.
-_FINAL = frozenset({"cassette_miss", NOT_APPROVED})
+_FINAL = frozenset({"cassette_miss", NOT_APPROVED, "canary_leaked"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ class ModelCall:
         self._canonical = await asyncio.to_thread(canonical_request, request, shared.grant.paths)
         # Also for replays: a cassette permits nothing. And before the turn is counted.
         await asyncio.to_thread(admit, request, candidates[0][1])
+        if await asyncio.to_thread(canary_spans, self._canonical):
+            raise DeniedError("the request to a model holds the canary of a box", code="canary_leaked")
         words = text_bytes(request.body)
         if self._endpoint.action == "generate":
             self._begin_turn(candidates[0][0], words, free=shared.playing is not None)
