@@ -141,16 +141,16 @@ def rows(found: Measures) -> list[Row]:
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
         # Runs without a change, research, flaky tests, coverage and budgets of publishers raised this bound from 146,300.
-        Row("lines of the product", found.lines, 153_800, 100_000),
+        Row("lines of the product", found.lines, 156_700, 100_000),
         Row("modules of at most 60 lines", len(found.against["short modules"]), 206, 150),
         Row("median lines of a module", sizes[len(sizes) // 2], 114, 120, least=True),
         Row("modules in app/cli", in_cli, 78, 50),
         Row("import lines", round(100 * found.imports / found.lines, 1), 9.4, 7, unit="%"),
         Row("bare participles", round(100 * len(found.against["bare participles"]) / found.functions, 1), 3, 3, unit="%"),
         Row("forbidden names", len(found.against["forbidden names"]), 0, 0),
-        Row("private names with more than 5 functions", len(homonyms), 59, 0),
+        Row("private names with more than 5 functions", len(homonyms), 58, 0),
         Row("public functions with a longer docstring", round(100 * found.documented / found.public, 1), 20, 50, True, "%"),
-        Row("banned words in comments, docstrings, messages", len(found.against["banned words"]), 30, 0),
+        Row("banned words in comments, docstrings, messages", len(found.against["banned words"]), 28, 0),
         Row("events distinguished elsewhere", len(found.against["events distinguished elsewhere"]), 8, 0),
     ]
 

@@ -304,16 +304,16 @@ async def _find_processes(address: BusAddress) -> Sequence[Process] | None:
         await bus.close()
 
 
-def _fits(room: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
-    """Describe whether ``room`` bytes are enough for the streams. Raises UnfitError below the minimum."""
+def _fits(space: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER,)) -> str:
+    """Describe whether ``space`` bytes are enough for the streams. Raises UnfitError below the minimum."""
     streams = (*STREAMS, *(stream for publisher in publishers for stream in publisher_streams(publisher)))
     wanted, least = reserved_bytes([load().stream_settings.apply_to(stream) for stream in streams])
-    if room < least:
-        raise UnfitError(f"{giver} {_size(room)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
+    if space < least:
+        raise UnfitError(f"{giver} {_size(space)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
     smaller = (
-        "" if room >= wanted else f", of the {_size(wanted)} that are meant: they are made smaller, and hold less that waits"
+        "" if space >= wanted else f", of the {_size(wanted)} that are meant: they are made smaller, and hold less that waits"
     )
-    return f"{giver} {_size(room)}{smaller}"
+    return f"{giver} {_size(space)}{smaller}"
 
 
 def _finding_words(found: Offered | None) -> str:

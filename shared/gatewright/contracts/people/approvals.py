@@ -121,7 +121,7 @@ class ModelCritic(AnswerLimits, kw_only=True):
     """
 
     on: Annotated[tuple[TriggerCode, ...], Meta(min_length=1)]
-    """Doubts that the model may answer. Any other doubt asks people, whatever the model answers."""
+    """Doubts that the model may answer. Any other doubt always asks people."""
 
 
 class ApprovalRule(Document):
