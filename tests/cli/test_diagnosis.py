@@ -40,7 +40,7 @@ def bus_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     ("size", "ok", "words"),
     [
         (60, False, "they need 112 MiB at the least"),
-        pytest.param(8192, True, "they are made smaller", marks=pytest.mark.long),
+        pytest.param(8192, True, "they are smaller", marks=pytest.mark.long),
     ],
 )
 def test_doctor_looks_at_the_volume_as_the_server_will(size: int, ok: bool, words: str, tmp_path: Path) -> None:

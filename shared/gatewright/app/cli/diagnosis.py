@@ -311,7 +311,7 @@ def _fits(space: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER
     if space < least:
         raise UnfitError(f"{giver} {_size(space)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
     smaller = (
-        "" if space >= wanted else f", of the {_size(wanted)} that are meant: they are made smaller, and hold less that waits"
+        "" if space >= wanted else f", of the {_size(wanted)} that are meant: they are smaller, and hold fewer waiting messages"
     )
     return f"{giver} {_size(space)}{smaller}"
 
