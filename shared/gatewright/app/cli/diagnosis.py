@@ -309,7 +309,7 @@ def _fits(space: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER
     streams = (*STREAMS, *(stream for publisher in publishers for stream in publisher_streams(publisher)))
     wanted, least = reserved_bytes([load().stream_settings.apply_to(stream) for stream in streams])
     if space < least:
-        raise UnfitError(f"{giver} {_size(space)}; they need {_size(least)} at the least, and are meant to have {_size(wanted)}")
+        raise UnfitError(f"{giver} {_size(space)}; they need {_size(least)} at the least, and should have {_size(wanted)}")
     smaller = (
         "" if space >= wanted else f", of the {_size(wanted)} that are meant: they are smaller, and hold fewer waiting messages"
     )

@@ -195,8 +195,8 @@ async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None
         waits, claims = await source.waits(view), await source.claims(view.run.run_id)
     records = list_publications(view.run.run_id)
     if json_output:
-        details = msgspec.to_builtins(run_details(view, datetime.now(UTC), waits, claims))
-        emit({**details, "publications": records} if records else details)
+        details = run_details(view, datetime.now(UTC), waits, claims)
+        emit({**msgspec.to_builtins(details), "publications": records} if records else details)
         return
     for line in run_story(view, datetime.now(UTC), waits, claims, verbose=verbose, width=terminal_width()):
         write_line(line)
