@@ -21,8 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-#: Where a box holds it: a variable of commands, and a file outside of the workspace.
-CANARY_VARIABLE: Final = "BOX_CANARY"
+#: Where a box holds it, outside of the workspace. It is no variable: honest programs print all of their variables.
 CANARY_FILE: Final = "/etc/box-canary"
 _PREFIX: Final = b"gwcanary"
 _RANDOM_BYTES, _CHECK_BYTES = 15, 5

@@ -73,7 +73,7 @@ LEAKS = {
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_canary_that_leaves_its_box_refuses_the_change(stack: Stack, make_project: MakeProject, leak: str) -> None:
     edit = b"open('src/a.py', 'a').write('edited = True\\n')\n"
-    read = b"import base64, os, sys\ntoken = os.environ['BOX_CANARY'].encode()\n"
+    read = b"import base64\ntoken = open('/etc/box-canary', 'rb').read()\n"
     project = make_project(
         tools__copy=read + b"open('src/a.py', 'a').write(f'key = {base64.b64encode(token)}\\n')\n",
         tools__edit=edit,

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from gatewright.canary import CANARY_FILE, CANARY_VARIABLE
+from gatewright.canary import CANARY_FILE, new_canary
 from gatewright.errors import ConfigurationError, HostError, SandboxError
 from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.argv import check_argv
@@ -188,7 +188,7 @@ class BubblewrapSandbox:
     ) -> Started:
         """``home``: files for the home of a program that is talked to, None for a command. ``held`` keeps what it needs."""
         gate = held.enter_context(StartBarrier())
-        canary = {CANARY_FILE: view.variables[CANARY_VARIABLE].encode()}
+        canary = {CANARY_FILE: new_canary().encode()}
         contents = {**ETC, **canary, **(home or {}), "seccomp": seccomp_filter() or b""}
         files = held.enter_context(_in_memory(contents))
         command = self._command(argv, workspace, view, limits, files, talking=home is not None)
@@ -237,8 +237,7 @@ class BubblewrapSandbox:
                 arguments += ["--size", str(limits.tmp_bytes), "--perms", "0700", "--tmpfs", f"{shown_at}/{cache}"]
         arguments += ["--remount-ro", "/", "--chdir", workspace.path_inside]
         for name, value in view.variables.items():
-            # An agent lists its variables for honest reasons, and has the file alone.
-            arguments += ["--setenv", name, value] if not talking or name != CANARY_VARIABLE else []
+            arguments += ["--setenv", name, value]
         behind = behind_gate((*restricting(limits, count_processes=True), *argv), talking=talking)
         if not self._account.switched:
             return (*arguments, "--", *behind)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gatewright.canary import CANARY_VARIABLE, new_canary
 from gatewright.sandbox.environments import Environments, read_record
 from gatewright.sandbox.images import ImageRoot, held_in, top_mounts
 
@@ -106,7 +105,6 @@ def environment(shown: Environments, *, home: str, source_date_epoch: int, works
         "HOME": home,
         "CI": "true",
         "PYTHONDONTWRITEBYTECODE": "1",
-        CANARY_VARIABLE: new_canary(),
         **_CACHES,
         **fixed_variables(source_date_epoch),
     }
