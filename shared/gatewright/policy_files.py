@@ -66,6 +66,7 @@ POLICY_FILES: Final = (
     PolicyEntry("queues.json", "optional"),
     PolicyEntry("budgets.json", "optional"),
     PolicyEntry("licences.json", "optional"),
+    PolicyEntry("vulnerabilities.json", "optional"),
     PolicyEntry(APPROVAL_RULES, "apart"),
     PolicyEntry(ROSTER, "apart"),
     PolicyEntry("CODEOWNERS", "apart"),

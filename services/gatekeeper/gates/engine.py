@@ -70,6 +70,7 @@ from gatewright.services.gatekeeper.gates.reports.licences import judge_licences
 from gatewright.services.gatekeeper.gates.reports.played_tests import TestHistory, judge_played
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
+from gatewright.services.gatekeeper.gates.reports.vulnerabilities import KnownAdvisories, judge_vulnerabilities
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
 from gatewright.services.gatekeeper.policies.load import Policies
@@ -95,6 +96,7 @@ class GateEngine:
     queue: MergeQueue | None = None
     #: Results by test of earlier reports; None to record none.
     history: TestHistory | None = None
+    advisories: KnownAdvisories = field(default_factory=KnownAdvisories)
 
     @cached_property
     def targets(self) -> TargetWatch:
@@ -143,6 +145,7 @@ class GateEngine:
                 judge_artifacts(context, tests.artifacts, outputs)
                 await check_artifacts(context, [*outputs, *(artifact.uri for artifact in tests.artifacts)])
                 await judge_licences(context, tests)
+                await judge_vulnerabilities(context, tests, self.advisories)
                 await judge_played(context, tests, run, self.history)
                 shown = shown_to_makers(tests, _contract(run))
                 if shown is not tests:

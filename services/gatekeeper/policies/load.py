@@ -52,6 +52,7 @@ from gatewright.services.gatekeeper.policies.queues import QUEUES_FILE, check_ac
 from gatewright.services.gatekeeper.policies.roles import ROLES_FILE, RoleTable, registry_faults
 from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
 from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
+from gatewright.services.gatekeeper.policies.vulnerabilities import VULNERABILITIES_FILE, VulnerabilitiesPolicy
 
 P = TypeVar("P")
 
@@ -186,6 +187,8 @@ class Policies:
     research: ResearchPolicy
     budgets: BudgetsPolicy
     licences: LicencesPolicy
+    #: Advisories for the packages of a run; None: no package is compared.
+    vulnerabilities: VulnerabilitiesPolicy | None
     matcher: PathMatcher
     rules: tuple[CelRule, ...]
     sha256: str
@@ -267,6 +270,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
     check_action_signers(str(QUEUES_FILE.path(folder)), queues, people.roster()[0])
     known = {publisher.name for publisher in listed.publishers}
     named_publishers = tuple(publisher.name for publisher in publishers.publishers if publisher.name not in known)
+    vulnerabilities = reader.read_if_present(VULNERABILITIES_FILE)
     digests = reader.digests | dict(people.digests) | {f"{ORGANISATION}/{rule.name}": rule.sha256 for rule in rules}
     return Policies(
         registry=registry,
@@ -291,6 +295,7 @@ def load(folder: Path, named: tuple[str, ...] = ()) -> Policies:
         research=research,
         budgets=budgets,
         licences=licences,
+        vulnerabilities=vulnerabilities,
         rules=rules,
         matcher=_matcher(PROTECTED_FILE.path(folder), protected),
         sha256=policies_sha256(digests, named_publishers),

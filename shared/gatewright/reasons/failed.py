@@ -77,6 +77,8 @@ _PROOFS = {
     "coverage_missing": "have the command write the coverage report that its acceptance test declares, for the changed sources",
     "coverage_too_low": "write tests that run the lines that the message names, or lower `changed_lines_percent`",
     "licence_refused": "remove the package, or have the operator except it in licences.json",
+    "vulnerability_found": "update the package, or have the operator accept the advisory in vulnerabilities.json",
+    "vulnerabilities_unknown": "use an environment that the test runner can list, or correct vulnerabilities.json",
     "licences_unknown": "use an environment that the test runner can list, or have the operator change licences.json",
     "environment_shadows_candidate": "remove the other copy of the project from environment or change, or use --env auto",
     "report_missing": "find what ends the test command early or sets its exit code: some tests have no final outcome",

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from gatewright.contracts import EnvironmentInventory, GateReport, codec
-from gatewright.contracts.inventory import InventoryPackage
-from gatewright.contracts.vocabulary import EnvironmentState, Surroundings
-from gatewright.environment_inventory.summary import ARTIFACT, summary_of
 from gatewright.services.gatekeeper.gates.reports.licences import is_refused
 from gatewright.services.gatekeeper.policies.licences import LicencesPolicy
-from gatewright.tasks.inputs import reference
-from tests.attacks.people import Inbox, open_inbox
-from tests.attacks.whole_gatekeeper import make_tests
-from tests.evidence.test_inventories import TREE
-from tests.gatekeeper.publishing import HandClock
+from tests.attacks.people import Inbox
+from tests.gatekeeper.gates.inventories import open_with_policy, package, verdict
 from tests.git.repositories import MakeRepository
 
 Opened = Callable[..., AbstractAsyncContextManager[Inbox]]
-SEEN = EnvironmentState(prefix="/srv/env", place_sha256="1" * 64, files_sha256="2" * 64)
 REFUSED = frozenset({"gpl-3.0-only", "bsd, mit"})
 
 
@@ -54,42 +44,11 @@ def test_other_licences_and_a_choice_are_permitted(licence: str) -> None:
 
 @pytest.fixture
 def opened(make_repository: MakeRepository, tmp_path: Path) -> Opened:
-    def open_with(policy: LicencesPolicy) -> AbstractAsyncContextManager[Inbox]:
-        def adapt(policies: Path) -> None:
-            (policies / "licences.json").write_text(json.dumps(policy.model_dump()))
-
-        return open_inbox(make_repository(), tmp_path, clock=HandClock(), adapt=adapt)
-
-    return open_with
+    return lambda policy: open_with_policy(make_repository(), tmp_path, "licences.json", policy.model_dump())
 
 
 def policy(**fields: object) -> LicencesPolicy:
     return LicencesPolicy.model_validate({"version": "1", "refuse": ("GPL-3.0-only",), **fields})
-
-
-async def verdict(
-    inbox: Inbox, *packages: InventoryPackage, listed: bool = True, stored: bool = True, error: str | None = None
-) -> GateReport:
-    """The verdict on tests that saw an environment with these packages."""
-    gatekeeper = inbox.gatekeeper
-    await inbox.submit()
-    await gatekeeper.work(gatekeeper.patch({"README.md": b"another text\n"}))
-    report = make_tests(await gatekeeper.review())
-    inventory = EnvironmentInventory(trees=(replace(TREE, packages=packages),))
-    data = codec.encode(inventory)
-    if stored:
-        await gatekeeper.bus.put_artifact(data)
-    figures = summary_of(inventory, data) if listed else None
-    seen = Surroundings(versions={}, host={}, environment=SEEN, inventory=figures)
-    artifacts = (*report.artifacts, *([reference(ARTIFACT, data)] if listed and stored else []))
-    if error is not None:
-        report = replace(report, status="ERROR", failure=error, commands=())
-    await gatekeeper.answer("testrunner", replace(report, surroundings=seen, artifacts=artifacts))
-    return (await gatekeeper.reports("tests"))[-1]
-
-
-def package(name: str, licence: str | None) -> InventoryPackage:
-    return InventoryPackage(name=name, version="1.0", purl=f"pkg:pypi/{name}@1.0", licence=licence)
 
 
 async def test_a_package_with_a_refused_licence_is_named(opened: Opened) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 from license_expression import AND, OR, ExpressionError, LicenseWithExceptionSymbol, Licensing
 
-from gatewright.artifacts import stored_uri
-from gatewright.contracts import EnvironmentInventory, TestReport, codec
+from gatewright.contracts import TestReport
 from gatewright.contracts.inventory import InventoryPackage
-from gatewright.errors import ArtifactError, MalformedError
 from gatewright.services.gatekeeper.gates.context import GateContext
+from gatewright.services.gatekeeper.gates.reports.inventories import seen_packages
 from gatewright.services.gatekeeper.policies.licences import LicencesPolicy
 
 _RULE = "licences"
@@ -23,27 +22,14 @@ _LICENSING = Licensing()  # type: ignore[no-untyped-call]  # the library has no 
 async def judge_licences(context: GateContext, tests: TestReport) -> None:
     """Refuse each package with a refused licence, and an environment whose packages are unknown.
 
-    Commands that see the system alone have no inventory, and pass. Commands that could not run saw nothing; another rule
-    refuses their report.
-
     Raises:
         BusError: the artifact store does not answer.
     """
     policy, report = context.policies.licences, context.report
-    seen = tests.surroundings
-    if not policy.refuses or tests.status == "ERROR" or seen is None or (seen.environment is None and seen.inventory is None):
+    if not policy.refuses or (packages := await seen_packages(context, tests, _RULE, UNKNOWN)) is None:
         return
     report.checked(_RULE, f"refused: {', '.join(policy.refuse) or 'none'}; undeclared: {policy.undeclared}"[:500])
-    if seen.inventory is None:
-        report.violate(UNKNOWN, _RULE, "the test runner listed no packages of the environment")
-        return
-    try:
-        data = await context.artifacts.get_artifact(stored_uri(seen.inventory.sha256.lower()))
-        inventory = codec.decode(data, EnvironmentInventory)
-    except (ArtifactError, MalformedError) as error:
-        report.violate(UNKNOWN, _RULE, f"the packages of the environment are unknown: {error.message}")
-        return
-    for package, why in refused_packages((each for tree in inventory.trees for each in tree.packages), policy):
+    for package, why in refused_packages(packages, policy):
         report.violate(CODE, _RULE, f"{package.name} {package.version}: {why}")
 
 
