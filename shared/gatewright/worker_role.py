@@ -45,14 +45,14 @@ def worker_permissions(*, interactive: bool) -> ToolPermissions:
     return replace(PERMISSIONS, shell="on-request") if interactive else PERMISSIONS
 
 
-def least_permissions(granted: ToolPermissions, *, interactive: bool) -> ToolPermissions:
-    """Return a worker's permissions for a shard of a contract with ``granted``: the least it can work with, and never more."""
-    most = worker_permissions(interactive=interactive)
+def least_permissions(contract: TaskContract) -> ToolPermissions:
+    """Return a worker's permissions for a shard of the contract: the least it can work with, and never more."""
+    granted, most = contract.tool_permissions, worker_permissions(interactive=contract.interactive)
     return ToolPermissions(
         filesystem=narrower(FILESYSTEM_ORDER, granted.filesystem, most.filesystem),
         shell=narrower(SHELL_ORDER, granted.shell, most.shell),
         network=narrower(NETWORK_ORDER, granted.network, most.network),
-        mcp_tools=granted.mcp_tools,
+        mcp_tools=server_tools(contract),
     )
 
 

@@ -74,6 +74,14 @@ async def test_a_shard_gets_the_worker_s_privilege_and_never_more(fixture: Handl
         assert shard.role_contract.tool_permissions.shell == expected
 
 
+async def test_a_shard_has_the_tools_of_its_contract(fixture: HandlerFixture) -> None:
+    task = planning(fixture)
+    permissions = replace(task.tool_permissions, mcp_tools=("docs.search", "docs.other"))
+    task = replace(task, mcp_tool_set=(*task.mcp_tool_set, "docs.search"), tool_permissions=permissions)
+    (shard,) = (await planned(fixture, task)).contracts
+    assert shard.tool_permissions.mcp_tools == ("docs.search",)
+
+
 async def test_an_order_without_a_maker_is_split_for_its_plan(fixture: HandlerFixture) -> None:
     task = replace(planning(fixture), sharding=Sharding(count=4), executor=None)
     assert len((await planned(fixture, task)).contracts) == 4

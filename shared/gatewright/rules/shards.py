@@ -44,7 +44,7 @@ def shard_of(contract: TaskContract, task_id: str, paths: tuple[str, ...], produ
         assigned_agent=WORKER,
         required_outputs=REQUIRED_OUTPUTS,
         allowed_paths=paths,
-        tool_permissions=least_permissions(contract.tool_permissions, interactive=contract.interactive),
+        tool_permissions=least_permissions(contract),
         requested_permissions=None,
         sharding=None,
         transfer=None,
