@@ -39,9 +39,9 @@ install:
 uninstall:
 	rm -rf '$(PREFIX)/share/gatewright' '$(PREFIX)/bin/gatewright'
 
-# The quick tests: all except slow and long ones, containers and real agents; at most three cases per test.
+# The quick tests: all except slow and long ones, containers and real agents; at most two cases per test.
 test: $(COMPILED)
-	@$(PYTEST) --quick --most-cases=3 --hypothesis-profile=few -m "not long and not compose and not agents"
+	@$(PYTEST) --quick --most-cases=2 --hypothesis-profile=few -m "not long and not compose and not agents"
 
 # The tests of CI: at most four cases of each quick and slow test, one long test of each kind, and containers separately. `.ci/alone.py` runs a few failed tests
 # again, alone, and names those that then pass; they are defects too. After SECONDS no further test starts.

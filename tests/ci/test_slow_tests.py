@@ -14,17 +14,18 @@ from tests.selection import SLOW_TESTS
 LISTED = SLOW_TESTS.read_text("utf-8").split()
 LOG = """\
 12.51s call     tests/git/test_a.py::test_one[first-x]
-1.60s call     tests/git/test_a.py::test_one[second]
-1.50s call     tests/bus/test_b.py::test_two
-1.49s call     tests/bus/test_b.py::test_three
+0.80s call     tests/git/test_a.py::test_one[second]
+0.70s call     tests/bus/test_b.py::test_two
+0.69s call     tests/bus/test_b.py::test_three
 9.00s setup    tests/bus/test_b.py::test_four
 """
 
 
 def test_every_listed_test_exists() -> None:
-    for name in LISTED:
-        path, _, function = name.partition("::")
-        assert re.search(rf"^\s*(async )?def {re.escape(function)}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE), name
+    for listed in LISTED:
+        path, name, *_ = listed.split("::")
+        defined = rf"^(?:(?:async )?def |class )?{re.escape(name)}(?:\(| = )"
+        assert re.search(defined, (ROOT / path).read_text("utf-8"), re.MULTILINE), listed
 
 
 def test_the_list_is_sorted_and_has_no_copies() -> None:
