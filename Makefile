@@ -7,7 +7,7 @@ RUNTIME ?= $(VENV)-run
 # `make install` installs PREFIX/bin/gatewright.
 PREFIX ?= $(HOME)/.local
 # Number of parallel tests (most wait for other processes), and the files and folders to test (default: all).
-WORKERS ?= 5
+WORKERS ?= 4
 TESTS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready

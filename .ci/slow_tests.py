@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 #: On a machine that also does other work.
-SECONDS = 0.7
+SECONDS = 0.5
 _CALL = re.compile(r"\s*([\d.]+)s call +(tests/[^\[]+)")
 
 

@@ -14,9 +14,9 @@ from tests.selection import SLOW_TESTS
 LISTED = SLOW_TESTS.read_text("utf-8").split()
 LOG = """\
 12.51s call     tests/git/test_a.py::test_one[first-x]
-0.80s call     tests/git/test_a.py::test_one[second]
-0.70s call     tests/bus/test_b.py::test_two
-0.69s call     tests/bus/test_b.py::test_three
+0.60s call     tests/git/test_a.py::test_one[second]
+0.50s call     tests/bus/test_b.py::test_two
+0.49s call     tests/bus/test_b.py::test_three
 9.00s setup    tests/bus/test_b.py::test_four
 """
 
