@@ -16,7 +16,7 @@ from gatewright.profiles.policy import NO_PROFILES, EnvironmentsPolicy
 from gatewright.rules.contracts import contract_task_id, with_role
 from gatewright.run.kinds import KINDS
 from gatewright.services.pm.completeness import check_complete
-from gatewright.worker_role import PERMISSIONS, TOOL_SET, WORKER, answers, ways
+from gatewright.worker_role import PERMISSIONS, WORKER, answers, tool_set, ways
 
 #: Seconds for a request that sets no limit, and the most retries that a contract may ask for.
 DEFAULT_SECONDS = 600.0
@@ -52,7 +52,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
         rollback=Rollback(strategy="worktree_drop", baseline_ref=task.baseline_commit),
         evidence_links=(),
         log_refs=LogRefs(run_id=task.run_id, paths=LogPaths()),
-        mcp_tool_set=(*TOOL_SET, *request.mcp_tools),
+        mcp_tool_set=tool_set(request),
         runtime_options=RuntimeOptions(strict_acceptance=True) if request.strict_acceptance else None,
         repository=request.repository,
         environment_profile=profile,

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.resources import policy_directory
@@ -106,6 +106,14 @@ class PolicyModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("name the file by its absolute path")
+    return path
+
+
+#: A file that a policy names: its place depends on no folder.
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 P = TypeVar("P")
 
 

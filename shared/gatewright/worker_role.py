@@ -56,6 +56,11 @@ def least_permissions(contract: TaskContract) -> ToolPermissions:
     )
 
 
+def tool_set(request: RunRequest) -> tuple[str, ...]:
+    """Return every tool of the contract that is compiled from a request."""
+    return (*TOOL_SET, *request.mcp_tools)
+
+
 def server_tools(order: RunRequest | TaskContract) -> tuple[str, ...]:
     """Return the tools of servers that an order gives to coding agents, as SERVER.TOOL."""
     if isinstance(order, RunRequest):

@@ -320,7 +320,7 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
     match next_step(draft.run):
         case "route":
             draft.add(e.ReviewRouted(routing=route(draft.run)))
-        case "tester" | "critic":
+        case "advise":
             summons.ask_model(draft)
         case "refuse":
             draft.fail(endings.orderer_unknown(draft.run))

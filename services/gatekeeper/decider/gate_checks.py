@@ -382,8 +382,8 @@ def next_step(run: Run) -> str | None:
     """Return the next step of the gatekeeper itself.
 
     Returns:
-        ``route``, ``tester``, ``critic``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``,
-        ``land``, ``seal`` or None.
+        ``route``, ``advise``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``, ``land``,
+        ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
@@ -394,7 +394,7 @@ def next_step(run: Run) -> str | None:
     if awaits_tester(run) or awaits_critic(run):
         return None
     if is_tester_due(run) or is_critic_due(run):
-        return "tester" if is_tester_due(run) else "critic"
+        return "advise"
     stage = stage_of(run)
     if not run.parked and unapprovable(run):
         return "refuse"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from gatewright.environment_inventory.advisories import LEVELS, Advisory, Severity
-from gatewright.evidence.store.policy import absolute_path
-from gatewright.policy_files import PolicyFile, PolicyModel
+from gatewright.policy_files import AbsolutePath, PolicyFile, PolicyModel
 
 
 class VulnerabilitiesPolicy(PolicyModel):
@@ -20,7 +18,7 @@ class VulnerabilitiesPolicy(PolicyModel):
     """
 
     version: Literal["1"]
-    advisories: Annotated[Path, AfterValidator(absolute_path)]
+    advisories: AbsolutePath
     from_severity: Severity = "LOW"
     except_ids: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(default=(), max_length=1000)
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -213,7 +213,7 @@ class AgentExecutor:
             job.mirror, job.baseline, shown, planted=planted, history=history, is_hidden=hidden
         ) as workspace:
             seen = await asyncio.to_thread(see_environment, prefix)
-            async with self._tool_servers(job, work, shown, prefix):
+            async with self._tool_servers(job, work, shown, prefix, hidden):
                 end, failure = await self._converse(job, work, workspace, prefix)
             if stood_in := work.gateway.records.stand_ins(work.model):
                 work.emit(AgentProblem(message=stood_in))
@@ -242,7 +242,9 @@ class AgentExecutor:
         return ExecutionResult(tree, patch, {}, summary, environment=seen, blocked=blocked, left_out=left_out)
 
     @asynccontextmanager
-    async def _tool_servers(self, job: Job, work: _Work, tree: str, prefix: Shown) -> AsyncIterator[None]:
+    async def _tool_servers(
+        self, job: Job, work: _Work, tree: str, prefix: Shown, hidden: Callable[[bytes], bool]
+    ) -> AsyncIterator[None]:
         """Run the tool servers that the contract names, each on a workspace of its own with ``tree``.
 
         Raises:
@@ -256,7 +258,6 @@ class AgentExecutor:
         entries = [entry for entry in self._host.agents.tool_servers if entry.name in named]
         if missing := named - {entry.name for entry in entries}:
             raise UnavailableError(f"agents.json has no tool server {', '.join(sorted(missing))}", code=UNAVAILABLE)
-        hidden = masking(self._host.agents.masked_for(work.agent.entry))
         async with AsyncExitStack() as opened:
             programs = [
                 (
@@ -265,7 +266,7 @@ class AgentExecutor:
                 )
                 for entry in entries
             ]
-            limits = replace(self._limits, wall_seconds=command_seconds(job.contract) + _SERVER_SECONDS)
+            limits = task_limits(self._limits, job.contract, command_seconds(job.contract) + _SERVER_SECONDS)
             servers = ToolServers(tools, work.emit, work.gateway.limits)
             await opened.enter_async_context(open_tool_servers(programs, servers, work.sandbox, prefix, limits))
             work.gateway.tools = servers.answer

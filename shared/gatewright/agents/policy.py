@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from gatewright.contracts.vocabulary import PROGRAM_NAME, TOOL_NAME
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.policy_files import PolicyFile, PolicyModel
 
@@ -19,7 +20,7 @@ PROTOCOL_VERSION = 1
 DRAFTS: Mapping[int, str] = {2: "acp-2"}
 Api = Literal["responses", "chat_completions", "messages", "gemini"]
 _APIS: Mapping[ProtocolName, Api] = {"codex-app-server": "responses", "claude": "messages"}
-_NAME = r"^[a-z0-9][a-z0-9-]{0,31}$"
+_NAME = f"^{PROGRAM_NAME}$"
 #: The server of the tools that every worker has.
 _OWN_SERVER = "gatewright"
 _VERSION = r"^[0-9]+(\.[0-9]+){0,3}$"
@@ -91,7 +92,7 @@ class ProgramEntry(PolicyModel):
 class ToolServer(ProgramEntry):
     """A server of the Model Context Protocol over standard input and output. ``tools``: the names that orders may ask for."""
 
-    tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], ...] = Field(min_length=1)
+    tools: tuple[Annotated[str, Field(pattern=f"^{TOOL_NAME}$")], ...] = Field(min_length=1)
 
     @field_validator("name")
     @classmethod

@@ -266,8 +266,11 @@ class RevertedRun(Document):
     """The commit that the run landed. The baseline must contain it."""
 
 
+#: What ``agents.json`` calls an agent or a tool server, and a tool of one, as parts of regular expressions.
+PROGRAM_NAME = "[a-z0-9][a-z0-9-]{0,31}"
+TOOL_NAME = "[A-Za-z0-9_-]{1,64}"
 #: What ``agents.json`` and ``models.json`` call an agent and a model.
-AgentName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,31}}{END}")]
+AgentName = Annotated[str, Meta(pattern=rf"^{PROGRAM_NAME}{END}")]
 ModelName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,127}}{END}")]
 
 
@@ -568,7 +571,7 @@ class AcceptanceTest(Document):
 
 
 #: A tool of a server of the operator's: SERVER.TOOL.
-ToolName = Annotated[str, Meta(pattern=rf"^[a-z0-9][a-z0-9-]{{0,31}}\.[A-Za-z0-9_-]{{1,64}}{END}")]
+ToolName = Annotated[str, Meta(pattern=rf"^{PROGRAM_NAME}\.{TOOL_NAME}{END}")]
 
 
 class ToolPermissions(Document):

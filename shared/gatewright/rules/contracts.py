@@ -15,7 +15,7 @@ from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollba
 from gatewright.contracts.vocabulary import AcceptanceTest, Agent, ToolPermissions
 from gatewright.profiles.choice import environment_of
 from gatewright.rules.task_contracts import READ_ONLY, REVIEWER, SEARCHER, TECH_LEAD, TEST_RUNNER, TESTING
-from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, resolve_role, worker_permissions
+from gatewright.worker_role import REQUIRED_OUTPUTS, TOOL_SET, WORKER, resolve_role, tool_set, worker_permissions
 
 #: Agent and permissions of an order that changes nothing, by task type.
 _AGENTS: Mapping[str, tuple[Agent, ToolPermissions]] = {
@@ -80,7 +80,7 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         "acceptance_tests": request.acceptance_tests or _proposed_tests(contract),
         "environment": environment_of(request, contract.environment_profile),
         "inputs": Inputs(spec=request.request, artifacts=request.artifacts),
-        "mcp_tool_set": (*TOOL_SET, *request.mcp_tools),
+        "mcp_tool_set": tool_set(request),
         "log_refs": LogRefs(run_id=run_id, paths=LogPaths()),
         "owner_agent": replace(contract.owner_agent, role="PM"),
         "rollback": Rollback(strategy="worktree_drop", baseline_ref=baseline),

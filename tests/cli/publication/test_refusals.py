@@ -287,12 +287,14 @@ def resolving(address: str) -> Callable[..., list[Any]]:
     return lambda *_words, **_more: [(2, 1, 6, "", (address, 80))]
 
 
-def excepted(desk: Desk, rule: str, *, sink: str = "lab", until: str = END, key: str = "operator.pem") -> Path:
+def excepted(
+    desk: Desk, rule: str, *, sink: str = "lab", until: str = END, key: str = "operator.pem", owner: str = "alice"
+) -> Path:
     """Sign an exception by the command; return its file."""
     if not (desk.folder / key).exists():
         keys.create(desk.folder / key)
-    file = desk.folder / f"{rule}-{sink}-{until[:4]}-{key}.json"
-    words = ("--except", rule, "--to", sink, "--owner", "alice", "--reason", "the laboratory", "--until", until)
+    file = desk.folder / f"{rule}-{sink}-{until[:4]}-{owner}-{key}.json"
+    words = ("--except", rule, "--to", sink, "--owner", owner, "--reason", "the laboratory", "--until", until)
     said = desk.command("publish", *words, "--signing-key", desk.folder / key, "-o", file)
     assert said.exit_code == 0, said
     return file
@@ -334,6 +336,12 @@ def test_a_weaker_sink_needs_an_exception_for_each_rule(
         assert judged(desk, address, *files[:number]) == rule
         assert judged(desk, address, *files[:number], excepted(desk, rule, until=PAST)) == "exception_expired"
         assert judged(desk, address, *files[:number], excepted(desk, rule, sink="other")) == rule
+
+
+def test_two_exceptions_may_end_together(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", resolving("93.184.216.34"))
+    files = [excepted(desk, "sink_without_tls", owner=owner) for owner in ("alice", "bob")]
+    assert judged(desk, "http://files.example", *files) == ""
 
 
 def test_an_exception_of_an_unlisted_key_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ def judge_kind(context: GateContext, order: RunRequest | TaskContract) -> None:
     report.checked(RULE, kind.name)
     for name in _unread_fields(order):  # 1
         report.violate(UNREAD, RULE, f"{name}: a {kind.name} run does not read it")
+    if server_tools(order) and not (kind.lands and ways(order) and all(way.kind == "agent" for way in ways(order))):
+        report.violate(UNREAD, RULE, "mcp_tools: only coding agents call tools of servers")
     if isinstance(order, TaskContract):  # 2
         for name in ("allowed_paths", "acceptance_tests"):
             if name not in kind.unread and not getattr(order, name):
@@ -63,8 +65,6 @@ def _unread_fields(order: RunRequest | TaskContract) -> Iterator[str]:
             yield name
     if isinstance(order, TaskContract) and order.browser_policy is not None:
         yield "browser_policy"
-    if server_tools(order) and not (kind.lands and ways(order) and all(way.kind == "agent" for way in ways(order))):
-        yield "mcp_tools"
     if kind.lands:
         return
     if order.repository is not None and (order.repository.landing != "none" or order.repository.target_ref):

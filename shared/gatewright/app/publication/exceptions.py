@@ -74,8 +74,8 @@ def _covering(rule: Rule, sink: SinkEntry, given: Sequence[tuple[PolicyException
         words = f"the sink {sink.name} has a private address, and no exception permits it"
         raise DeniedError(words, code="sink_private_address")
     try:
-        end, last, sha256 = max((datetime.fromisoformat(each.expires_at), each, sha256) for each, sha256 in fitting)
-        expired = end <= now
+        last, sha256 = max(fitting, key=lambda each: datetime.fromisoformat(each[0].expires_at))
+        expired = datetime.fromisoformat(last.expires_at) <= now
     except (ValueError, TypeError) as error:
         raise MalformedError(f"an exception for {sink.name} has no end with a zone", code="bad_exception") from error
     if expired:

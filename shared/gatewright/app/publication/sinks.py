@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from gatewright.errors import ConfigurationError, MalformedError, StoreError
 from gatewright.evidence.store.address import StoreAddress, parse_store
-from gatewright.evidence.store.policy import StoreEntry, StoresPolicy, absolute_path
-from gatewright.policy_files import FileKey, KeyOwner, KeyReference, PolicyFile, PolicyModel
+from gatewright.evidence.store.policy import StoreEntry, StoresPolicy
+from gatewright.policy_files import AbsolutePath, FileKey, KeyOwner, KeyReference, PolicyFile, PolicyModel
 
 Class = Literal["internal", "restricted"]
 _PREFIX: Final = r"^(?:[A-Za-z0-9_][A-Za-z0-9._=-]{0,127}(?:/[A-Za-z0-9_][A-Za-z0-9._=-]{0,127}){0,7})?$"
-AbsolutePath = Annotated[Path, AfterValidator(absolute_path)]
 
 
 class SinkEntry(PolicyModel):

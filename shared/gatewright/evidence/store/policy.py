@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -10,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from gatewright.errors import StoreError
 from gatewright.evidence.store.address import StoreAddress, parse_store
-from gatewright.policy_files import KeyReference, PolicyFile, PolicyModel
+from gatewright.policy_files import AbsolutePath, KeyReference, PolicyFile, PolicyModel
 
 
 def _place(given: str) -> str:
@@ -18,13 +17,6 @@ def _place(given: str) -> str:
         return str(parse_store(given))
     except StoreError as error:
         raise ValueError(error.message) from None
-
-
-def absolute_path(path: Path) -> Path:
-    """Return the path of a policy. Raises ValueError for one that depends on a folder."""
-    if not path.is_absolute():
-        raise ValueError("name the file by its absolute path")
-    return path
 
 
 StorePlace = Annotated[str, AfterValidator(_place)]
@@ -56,7 +48,7 @@ class StoreEntry(PolicyModel):
     endpoint: str | None = Field(default=None, max_length=2000)
     region: str = Field(default="us-east-1", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
     addressing: Literal["path", "virtual"] = "virtual"
-    ca_file: Annotated[Path, AfterValidator(absolute_path)] | None = None
+    ca_file: AbsolutePath | None = None
     credentials: StoreCredentials | Literal["workload"] | None = None
     lock: RetentionLock | None = None
 
