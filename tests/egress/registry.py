@@ -17,7 +17,7 @@ from aiohttp import web
 from gatewright.clock import SystemClock
 from gatewright.egress.allowed import AllowedAddresses, AnyAddress
 from gatewright.egress.authority import PullAuthority
-from gatewright.egress.gateway import EgressGateway
+from gatewright.egress.gateway import EgressGateway, Sending
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressRecord
 
@@ -188,6 +188,7 @@ async def served(
     addresses: Mapping[str, Sequence[str]] | None = None,
     record: Callable[[EgressRecord], None] | None = None,
     idle: float = 30.0,
+    sending: Sending | None = None,
     **limits: Any,
 ) -> AsyncIterator[Door]:
     """Serve a gateway to a registry. Without ``sources`` there is one, of ``INDEX`` and ``FILES``, and one of ``OTHER``."""
@@ -210,6 +211,7 @@ async def served(
         secrets=secrets or {},
         resolve=resolve,
         tls=registry.trust,
+        sending=sending,
         idle=idle,
     )
     listening = socket.create_server(("127.0.0.1", 0))

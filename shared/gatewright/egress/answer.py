@@ -48,6 +48,10 @@ class Answer:
         self.begun = True
         await self._write("\r\n".join(lines).encode("latin-1", "replace"))
 
+    async def invite(self) -> None:
+        """Have the client send the body that it announced (RFC 9110, 10.1.1)."""
+        await self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
     async def send(self, part: bytes) -> None:
         """Send a piece of the content."""
         if part and not self.bare:

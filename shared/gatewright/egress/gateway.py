@@ -7,11 +7,12 @@ import contextlib
 import hashlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from gatewright.canary import canary_spans
@@ -59,6 +60,21 @@ class _Site(NamedTuple):
             raise DeniedError(words, code="egress_host_mismatch")
 
 
+class Sending(NamedTuple):
+    """What clients may send: ``methods`` besides GET and HEAD, by the name of their source, with bodies of ``most`` bytes."""
+
+    methods: Mapping[str, Collection[str]]
+    most: int
+
+    def check(self, head: RequestHead, source: str) -> None:
+        """Raises DeniedError (``egress_method_refused``, ``egress_limit``)."""
+        if head.method not in self.methods.get(source, ()):
+            words = f"{head.method} is no method of {source}: add it to its `methods` if that is meant"
+            raise DeniedError(words, code="egress_method_refused")
+        if head.length > self.most:
+            raise DeniedError(f"a body has at most {self.most} bytes: raise `body_bytes`", code="egress_limit")
+
+
 class EgressGateway:
     """The gateway of one pull. ``certificate``: its certificate authority (PEM), which the installer has to trust.
 
@@ -67,6 +83,7 @@ class EgressGateway:
         record: receives each request after it ended (``EgressLog.append``).
         secrets: the values of the credentials that sources name.
         tls: settings for connections to registries; the system's authorities by default.
+        sending: what may be sent besides GET and HEAD; nothing by default.
         idle: seconds that the gateway waits for a client's next request.
 
     Raises ConfigurationError (``egress_credential_missing``).
@@ -82,6 +99,7 @@ class EgressGateway:
         secrets: Mapping[str, str],
         resolve: Resolve = resolve_host,
         tls: ssl.SSLContext | None = None,
+        sending: Sending | None = None,
         idle: float = 60.0,
     ) -> None:
         sources = policy.sources
@@ -89,6 +107,7 @@ class EgressGateway:
         self._keep = record
         self._clock = clock
         self._idle = idle
+        self._sending = sending
         self._upstream = Upstream(policy, sources, allowed, secrets, resolve=resolve, tls=tls)
         self._authority = PullAuthority((host.partition(":")[0] for each in sources for host in each.hosts), clock.now())
         self._clients: set[asyncio.Task[Any]] = set()
@@ -143,7 +162,7 @@ class EgressGateway:
                 return
             exchange, answer = Exchange(host=tunnel.authority if tunnel else ""), Answer(ends[-1])
             async with self._recorded(exchange, answer):
-                head = parse_head(data)
+                head = parse_head(data, bodies=self._sending is not None)
                 exchange.method = head.method
                 if self._full:
                     words = f"a pull has at most {self._policy.requests} requests: raise `requests` in egress.json"
@@ -152,7 +171,7 @@ class EgressGateway:
                     tunnel = self._judge_tunnel(head, exchange)
                     reader = await self._secure(tunnel, ends, answer)
                     continue
-                await self._answer(head, tunnel, exchange, answer)
+                await self._answer(head, tunnel, exchange, answer, reader)
             if not answer.stays:
                 if answer.whole:
                     await close_politely(reader, ends[-1])
@@ -164,7 +183,7 @@ class EgressGateway:
         self._count += 1
         try:
             yield
-        except (GatewrightError, aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+        except (GatewrightError, aiohttp.ClientError, OSError, ValueError, TimeoutError, EOFError) as error:
             failure = _failure(exchange, error)
             self._keep_record(exchange, failure)
             with contextlib.suppress(GatewrightError):
@@ -191,6 +210,8 @@ class EgressGateway:
             status=exchange.status,
             bytes=exchange.bytes,
             sha256=exchange.digest.hexdigest() if exchange.bytes else "",
+            sent=len(exchange.body) or msgspec.UNSET,
+            sent_sha256=hashlib.sha256(exchange.body).hexdigest() if exchange.body else msgspec.UNSET,
         )
         try:
             self._keep(record)
@@ -230,16 +251,32 @@ class EgressGateway:
         answer.begun = False
         return reader
 
-    async def _answer(self, head: RequestHead, tunnel: _Site | None, exchange: Exchange, answer: Answer) -> None:
+    async def _answer(
+        self, head: RequestHead, tunnel: _Site | None, exchange: Exchange, answer: Answer, reader: asyncio.StreamReader
+    ) -> None:
         answer.bare, answer.stays = head.method == "HEAD", head.stays
         url = self._parse_address(head, tunnel, exchange)
-        if head.method not in {"GET", "HEAD"}:
+        reads = head.method in {"GET", "HEAD"}
+        if not reads and self._sending is None:
             words = f"{exchange.host}: {head.method} could change something: a pull sends GET and HEAD"
             raise DeniedError(words, code="egress_method_refused")
         source = self._upstream.judge(url)
         exchange.source = source.name
+        if not reads and self._sending is not None:
+            self._sending.check(head, source.name)
         async with asyncio.timeout(self._policy.seconds):
+            if head.length:
+                await self._receive_body(head, exchange, answer, reader)
             await self._upstream.fetch(url, source, exchange, answer, head.headers)
+
+    async def _receive_body(self, head: RequestHead, exchange: Exchange, answer: Answer, reader: asyncio.StreamReader) -> None:
+        """Read the body of a request whole, and judge it. Raises DeniedError; IncompleteReadError if the client left."""
+        if "expect" in head.headers:
+            await answer.invite()
+        body = await reader.readexactly(head.length)
+        if await asyncio.to_thread(canary_spans, body):
+            raise DeniedError(f"{exchange.host}: the body holds the canary of a box", code="canary_leaked")
+        exchange.body = body
 
     def _parse_address(self, head: RequestHead, tunnel: _Site | None, exchange: Exchange) -> URL:
         """Return the canonical address of a request, whose parts all name one host."""

@@ -19,7 +19,8 @@ class EgressRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``decision``: ``refused`` if a rule ended it, before or after it was sent. ``reason``: empty if the installer received the
     whole answer. ``bytes`` and ``sha256``: of the content that it received. ``host`` has the port unless it is 443. ``path``
-    ends in ``?sha256=`` and a digest if there was a query, which may hold a key. The log sets ``n`` and ``previous``.
+    ends in ``?sha256=`` and a digest if there was a query, which may hold a key. ``sent`` and ``sent_sha256``: of the body that
+    the client sent, if it had one. The log sets ``n`` and ``previous``.
     """
 
     source: str
@@ -33,6 +34,8 @@ class EgressRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: int = 0
     bytes: int = 0
     sha256: str = ""
+    sent: int | msgspec.UnsetType = msgspec.UNSET
+    sent_sha256: str | msgspec.UnsetType = msgspec.UNSET
     n: int = 0
     previous: str = ""
 

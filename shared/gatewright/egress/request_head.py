@@ -1,6 +1,7 @@
 """The head of an installer's request, read more strictly than RFC 9112: what two programs could read differently is refused.
 
-Only requests without a body exist here, so that no second request can hide in one.
+A pull has requests without a body only, so that no second request can hide in one. Where bodies are allowed, the head gives
+their length, and the connection ends after them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _REFUSED: Final = frozenset(
     | {"x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url", "x-forwarded-host"}
 )
 _CONNECTION: Final = frozenset({"", "keep-alive", "close", "te"})
+_LENGTH: Final = TextPattern(r"0|[1-9][0-9]{0,11}")
 
 
 class RequestHead(NamedTuple):
@@ -45,7 +47,12 @@ class RequestHead(NamedTuple):
     @property
     def stays(self) -> bool:
         """Whether the client may send another request on the connection."""
-        return self.minor == 1 and "close" not in self.headers.get("connection", "").lower()
+        return self.minor == 1 and not self.length and "close" not in self.headers.get("connection", "").lower()
+
+    @property
+    def length(self) -> int:
+        """Bytes of the body."""
+        return int(self.headers.get("content-length", "0"))
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes:
@@ -66,10 +73,10 @@ async def read_head(reader: asyncio.StreamReader) -> bytes:
     return b"".join(lines)
 
 
-def parse_head(data: bytes) -> RequestHead:
-    """Return the head in ``data``, up to and with its empty line.
+def parse_head(data: bytes, *, bodies: bool = False) -> RequestHead:
+    """Return the head in ``data``, up to and with its empty line. ``bodies``: methods other than GET and HEAD may have one.
 
-    Raises DeniedError (``egress_request_malformed``) for a head that is not exactly one request without a body.
+    Raises DeniedError (``egress_request_malformed``) for a head that is not exactly one request.
     """
     text = data.decode("ascii", "replace")
     if len(data) > MOST_BYTES or not text.endswith("\r\n\r\n"):
@@ -85,19 +92,22 @@ def parse_head(data: bytes) -> RequestHead:
         if header is None or name in headers:
             raise _malformed(f"{(name or line)[:80]!r}: each header is one line NAME: VALUE, and no header occurs twice")
         headers[name] = header["value"]
-    _check_headers(headers)
+    _check_headers(headers, bodies=bodies and request["method"] not in {"GET", "HEAD", "CONNECT"})
     return RequestHead(request["method"], request["target"], int(request["minor"]), headers)
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
-    refused = sorted(_REFUSED & headers.keys())
-    if headers.get("content-length", "0") != "0":
+def _check_headers(headers: Mapping[str, str], *, bodies: bool) -> None:
+    awaited = {"expect"} if bodies and headers.get("expect", "").lower() == "100-continue" else set()
+    refused = sorted((_REFUSED - awaited) & headers.keys())
+    length = headers.get("content-length", "0")
+    if length != "0" and not (bodies and _LENGTH.fullmatch(length) is not None):
         refused.append("content-length")
     tokens = {each.strip() for each in headers.get("connection", "").lower().split(",")}
     if not tokens <= _CONNECTION:
         refused.append("connection")
     if refused:
-        raise _malformed(f"{refused[0]}: send GET or HEAD without a body, upgrade or other method")
+        form = "a body with Content-Length, and no upgrade" if bodies else "GET or HEAD without a body, upgrade or other method"
+        raise _malformed(f"{refused[0]}: send {form}")
 
 
 def _malformed(message: str) -> DeniedError:

@@ -53,6 +53,7 @@ class Exchange:
     path: str = ""
     source: str = ""
     ip: str = ""
+    body: bytes = b""
     status: int = 0
     bytes: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
@@ -137,9 +138,12 @@ class Upstream:
         known = self._versions.get(str(url), "")
         if is_index and known and given.get("if-none-match") == known:
             headers["If-None-Match"] = known
+        if exchange.body and (media := given.get("content-type", "")):
+            headers["Content-Type"] = media
         if source.credential:
             headers["Authorization"] = self._authorizations[source.name]
-        async with self._session.request(exchange.method, url, headers=headers, allow_redirects=False) as reply:
+        sent = exchange.body or None
+        async with self._session.request(exchange.method, url, headers=headers, data=sent, allow_redirects=False) as reply:
             exchange.status = reply.status
             kept = {name: reply.headers[name][:1000] for name in _KEPT if name in reply.headers}
             if reply.status == 304 and "If-None-Match" in headers:
