@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Generic, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.resources import policy_directory
@@ -29,8 +29,8 @@ class PolicyEntry(NamedTuple):
 
     ``required``: every gatekeeper needs it. ``optional``: a gatekeeper may lack it. ``apart``: a file about people, which
     follows these in the digest, or one that the digest excludes. ``also_read_by``: roles, and ``COMMAND_LINE``; the
-    gatekeeper reads every file but ``retention.json``, ``forges.json``, ``egress.json``
-    and ``sinks.json``.
+    gatekeeper reads every file but ``retention.json``, ``forges.json``, ``egress.json``, ``sinks.json`` and
+    ``deployments.json``.
     """
 
     name: str
@@ -75,6 +75,7 @@ POLICY_FILES: Final = (
     PolicyEntry("forges.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("egress.json", "apart", frozenset({COMMAND_LINE})),
     PolicyEntry("sinks.json", "apart", frozenset({COMMAND_LINE})),
+    PolicyEntry("deployments.json", "apart", frozenset({COMMAND_LINE})),
 )
 #: The files that every gatekeeper needs, and those that follow in the digest; others are sorted by name.
 REQUIRED: Final = tuple(each.name for each in POLICY_FILES if each.presence == "required")
@@ -287,14 +288,7 @@ class EnvironmentKey(PolicyModel):
 class FileKey(PolicyModel):
     """The key is the first line of a file, which no other account should be able to read."""
 
-    file: Path
-
-    @field_validator("file")
-    @classmethod
-    def _absolute(cls, path: Path) -> Path:
-        if not path.is_absolute():
-            raise ValueError("name the file by its absolute path")
-        return path
+    file: AbsolutePath
 
     def read(self, owner: KeyOwner = PROVIDER) -> str:
         """The key. Raises ConfigurationError with the code of its ``owner``."""

@@ -25,6 +25,7 @@ LOADERS = {
     "egress.json": r"EGRESS_FILE\.load_if_present\(",
     "research.json": r"RESEARCH_FILE\.load\(",
     "sinks.json": r"SINKS_FILE\.load\(",
+    "deployments.json": r"DEPLOYMENTS_FILE\.load\(",
     "retention.json": r"load_expiry\(",
 }
 READERS = {each.name: each.also_read_by for each in POLICY_FILES}

@@ -9,9 +9,9 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from gatewright.contracts.vocabulary import MAX_INTEGER
+from gatewright.git.access.policy import RepositoryPattern
 from gatewright.git.access.repository_patterns import EVERYTHING, covers_address
 from gatewright.policy_files import PolicyFile, PolicyModel
-from gatewright.services.gatekeeper.policies.quotas import RepositoryPattern
 
 Tokens = Annotated[int | None, Field(ge=0, le=MAX_INTEGER, strict=True)]
 Dollars = Annotated[float | None, Field(ge=0, le=1e9, allow_inf_nan=False, strict=True)]

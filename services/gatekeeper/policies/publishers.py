@@ -9,25 +9,17 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.contracts.vocabulary import Priority
-from gatewright.errors import MalformedError
-from gatewright.git.access.repository_patterns import check_ref_pattern
+from gatewright.git.access.policy import RefPattern, RepositoryPattern
 from gatewright.policy_files import PolicyFile, PolicyModel
-from gatewright.services.gatekeeper.policies.quotas import MostRuns, RepositoryPattern, RepositoryQuota
+from gatewright.services.gatekeeper.policies.quotas import MostRuns, RepositoryQuota
 
 SubmissionKind = Literal["request", "contract"]
 Reach = Literal["own", "any"]
-
-
-def _ref(pattern: str) -> str:
-    try:
-        return check_ref_pattern(pattern)
-    except MalformedError as error:
-        raise ValueError(error.message) from error
 
 
 class Rate(PolicyModel):
@@ -47,7 +39,7 @@ class Publisher(PolicyModel):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")
     repositories: tuple[RepositoryPattern, ...]
-    landing_refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
+    landing_refs: tuple[RefPattern, ...]
     kinds: tuple[SubmissionKind, ...]
     highest_priority: Priority
     max_document_bytes: int = Field(gt=0, le=MAX_MESSAGE_BYTES)

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from gatewright.errors import MalformedError
-from gatewright.git.access.repository_patterns import check_pattern
+from gatewright.git.access.policy import RepositoryPattern
 from gatewright.policy_files import PolicyModel
 
 MostRuns = Annotated[int | None, Field(ge=1)]
-
-
-def _repository(pattern: str) -> str:
-    try:
-        return check_pattern(pattern)
-    except MalformedError as error:
-        raise ValueError(error.message) from error
-
-
-RepositoryPattern = Annotated[str, AfterValidator(_repository)]
 
 
 class RepositoryQuota(PolicyModel):

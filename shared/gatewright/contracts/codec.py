@@ -107,6 +107,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "artifact_meta.v1": contracts.ArtifactMeta,
     "policy_exception.v1": contracts.PolicyException,
     "publication.v1": contracts.Publication,
+    "deployment.v1": contracts.Deployment,
     "position_report.v1": contracts.PositionReport,
     "queue_receipt.v1": contracts.QueueReceipt,
     "queue_rules.v1": contracts.QueueRules,

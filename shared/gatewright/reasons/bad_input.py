@@ -200,8 +200,10 @@ _RESEARCH = {
     "research_without_sources": "give documents (--document FILE), or name a search service in policies/research.json",
 }
 _PUBLICATIONS = {
+    "bad_deployment": "use the record exactly as Gatewright wrote it",
     "bad_exception": "use the exception exactly as `gatewright publish --except` wrote it",
     "bad_publication": "use the record exactly as Gatewright wrote it",
+    "deployment_unknown": "name a deployment of policies/deployments.json",
     "publication_file_unknown": "name packet.md, bundle.zip or a path that the manifest of the bundle lists",
     "sink_unknown": "name a sink of policies/sinks.json",
 }

@@ -205,12 +205,15 @@ _APPROVALS = {"approvers_unusable": "correct policies/approvers.json: the messag
 _RESEARCH = {"research_source_unavailable": "run it again later: the search service or site gave no usable answer"}
 _EGRESS = {
     "egress_credential_missing": "set the variable that the source of policies/egress.json names",
+    "egress_gateway_ended": "look at the disk: the gateway ends when it cannot write its log",
     "egress_interrupted": "install again: the package manager or the pull ended before the answer did",
     "egress_registry_outside": "use a registry that the operator allows, or have it added to egress.json",
     "egress_source_unavailable": "install again later: the registry gave no usable answer",
 }
 _PUBLICATIONS = {
-    "publication_key_shared": "set `key` of the sink in policies/sinks.json to a key that signs nothing else",
+    "deployment_credentials_missing": "store the credential that the deployment of policies/deployments.json refers to",
+    "deployment_running": "wait for the end of the other deployment, then deploy again",
+    "publication_key_shared": "set `key` in policies/sinks.json or deployments.json to a key that signs nothing else",
     "publication_not_stored": "do not trust the sink: it reported success; look at its log, then publish again",
     "sink_credentials_missing": "store the credential that the sink of policies/sinks.json refers to",
 }

@@ -201,13 +201,14 @@ def _installation(place: CommandContext, keys: Path) -> Installation:
     from gatewright.app.cli import settings
     from gatewright.app.cli.runs.sources import RUNS_FOLDER
     from gatewright.app.cli.settings import DoctorSettings
-    from gatewright.app.publication.publishing import RECORDS
     from gatewright.app.retention.holds import BOOK
+    from gatewright.app.signed_records import DEPLOYMENTS, PUBLICATIONS
     from gatewright.bus import identities
     from gatewright.evidence.signing.keys import home_key, load_public, public_path
 
     files = dict(_below(place.home / "keys", "keys"))
-    files |= dict(_below(place.home / RECORDS, RECORDS))
+    for each in (PUBLICATIONS, DEPLOYMENTS):
+        files |= dict(_below(place.home / each, each))
     files |= dict(_below(keys, "bus"))
     own = home_key(place.home).relative_to(place.home).as_posix()
     for source, path in ((place.key, own), (public_path(place.key), public_path(Path(own)).as_posix())):

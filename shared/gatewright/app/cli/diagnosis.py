@@ -187,13 +187,14 @@ def _sandbox(mode: str) -> str:
 
 
 def _policies(folder: Path) -> str:
+    from gatewright.app.deployment.policy import DEPLOYMENTS_FILE
     from gatewright.app.forge.policy import FORGES_FILE, load_forges
     from gatewright.app.publication.sinks import SINKS_FILE
     from gatewright.app.retention.expiry_policy import RETENTION_FILE
     from gatewright.egress.policy import EGRESS_FILE
     from gatewright.evidence.store.policy import STORES_FILE
 
-    for file in (RETENTION_FILE, EGRESS_FILE, STORES_FILE, SINKS_FILE):
+    for file in (RETENTION_FILE, EGRESS_FILE, STORES_FILE, SINKS_FILE, DEPLOYMENTS_FILE):
         file.load_if_present(folder)
     if FORGES_FILE.path(folder).exists():
         load_forges(folder)

@@ -1,26 +1,27 @@
-"""``verify``, ``verify-commit``, ``replay``, ``fetch``, ``publish``, ``report`` and ``attach``: verify and show bundles."""
+"""``verify``, ``verify-commit``, ``replay``, ``fetch``, ``report`` and ``attach``: verify and show bundles."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewright.app.cli.options import BundleArgument, JsonOutput, grouped
+from gatewright.app.cli.options import BundleArgument, JsonOutput, TrustedKeys
 from gatewright.app.cli.outcome import Exit
-from gatewright.app.cli.output import emit, note, reported, write_line
+from gatewright.app.cli.output import emit, reported, write_line, write_whole
+from gatewright.app.cli.results import deployment_line, list_deployments, list_publications, publication_line, receive_run
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.version import __version__
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
-    from gatewright.app.publication.publishing import Published, Record
+    from gatewright.app.signed_records import Record
+    from gatewright.contracts import Deployment, Publication
     from gatewright.evidence.signing import keyring
     from gatewright.evidence.verification.commits import CommitOutcome, CommitsVerification, CommitVerdict
     from gatewright.evidence.verification.findings import Verification
@@ -44,22 +45,6 @@ before. Exit codes: 0 verified, 1 wrong evidence, 2 no evidence, 3 no answer.
     gatewright verify-commit HEAD --key gatekeeper.pem.pub
     gatewright verify-commit --range origin/main..HEAD --key gatekeeper.pem.pub
 """
-_HELP_PUBLISH = """Publish files of a successful run to a sink.
-
-This command verifies the bundle, signs each file, and writes it once to a sink of sinks.json. Without --to, it lists and
-verifies earlier publications.
-
-    gatewright publish RUN --to releases
-    gatewright publish RUN --to releases --file patch.diff --file bundle.zip
-"""
-TrustedKeys = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE|FINGERPRINT",
-        help="Trusted public key: PEM file, or fingerprint of a known key",
-        show_default="all trusted keys",
-    ),
-]
 #: Exit codes of ``verify-commit``.
 _EXIT_OF: dict[CommitOutcome, int] = {"verified": 0, "failed": 1, "not_found": 2, "unknown": 3}
 
@@ -70,7 +55,6 @@ def register(app: typer.Typer) -> None:
     app.command(help=_HELP_REPLAY)(replay)
     app.command()(attach)
     app.command()(fetch)
-    app.command(help=_HELP_PUBLISH)(publish)
     app.command()(report)
 
 
@@ -198,148 +182,12 @@ def fetch(
     from gatewright.app.cli.bundle_sources import fetch_bundle
     from gatewright.evidence.store.address import is_address
 
-    folder = fetch_bundle(run, output) if is_address(run) else asyncio.run(_receive(run, output))
+    folder = fetch_bundle(run, output) if is_address(run) else asyncio.run(receive_run(run, output))
     if json_output:
         emit({"bundle": str(folder)})
         return
     write_line(f"{printable(str(folder))}")
     write_line(f"  verify it with: gatewright verify {printable(str(folder))}")
-
-
-async def _receive(run_id: str, output: Path) -> Path:
-    from gatewright.app.cli.bundle_sources import receive_bundle
-    from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.session import attach_client
-
-    place = find_place()
-    async with attach_client(place.bus, place.home) as client:
-        return await receive_bundle(client, run_id, output)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExceptionOptions:
-    """Options of an exception from a rule about a sink."""
-
-    rule: Annotated[str | None, typer.Option("--except", metavar="RULE", help="Sign an exception from this rule instead")] = (
-        None
-    )
-    owner: Annotated[str, typer.Option(metavar="NAME", help="With --except: responsible person")] = ""
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="With --except: reason")] = ""
-    until: Annotated[str, typer.Option(metavar="TIME", help="With --except: end, such as 30d or 2026-05-04T18:00+02:00")] = ""
-    signing_key: Annotated[Path | None, typer.Option(metavar="FILE", help="With --except: the operator's private key")] = None
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="With --except: file to write")] = None
-
-
-@grouped
-@reported
-def publish(
-    bundle: BundleArgument = None,
-    *,
-    to: Annotated[str | None, typer.Option("--to", metavar="SINK", help="Sink of sinks.json")] = None,
-    file: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Path in the bundle, packet.md or bundle.zip", show_default="patch, packet and reports"
-        ),
-    ] = None,
-    key: TrustedKeys = None,
-    exception: ExceptionOptions,
-    json_output: JsonOutput = False,
-) -> None:
-    if exception.rule is not None:
-        path = write_exception(exception, to)
-        document: Any = {"exception": str(path)}
-        lines = [str(path)]
-    elif to is None:
-        records = list_publications(bundle)
-        document, lines = {"publications": records}, [record_line(each) for each in records]
-    else:
-        done = publish_run(bundle, to, file or (), key or ())
-        document = {"new": done.new, "name": done.name, "publication": done.record}
-        lines = [
-            f"{'published' if done.new else 'already published'}: {done.record.run_id} in {done.record.address}",
-            f"  {len(done.record.objects)} objects, {len(done.new)} new; record {done.name}",
-            f"  signed by {done.record.key_id}",
-        ]
-    if json_output:
-        emit(document)
-    else:
-        for line in lines:
-            write_line(printable(line))
-    if to is None and exception.rule is None and any(each.code for each in records):
-        raise typer.Exit(Exit.FAILED)
-
-
-def publish_run(given: str | None, to: str, names: Sequence[str], key: Sequence[str]) -> Published:
-    """Publish files of the run that ``given`` names in the sink ``to``; progress goes to standard error.
-
-    Raises GatewrightError.
-    """
-    from gatewright.app.cli.bundle_sources import find_bundle, temporary_folder, trust
-    from gatewright.app.cli.context import find_place
-    from gatewright.app.cli.runs.sources import RUNS_FOLDER
-    from gatewright.app.cli.settings import AgentSettings
-    from gatewright.app.cli.settings import load as load_settings
-    from gatewright.app.publication.artifacts import sealed_run
-    from gatewright.app.publication.publishing import RunPublisher, publication_key
-    from gatewright.app.publication.sinks import SINKS_FILE
-    from gatewright.app.report.account import read_account
-    from gatewright.clock import SystemClock
-    from gatewright.evidence.store.address import is_run
-    from gatewright.evidence.store.policy import STORES_FILE
-    from gatewright.evidence.verification.verify import verify as verify_bundle
-    from gatewright.secrets.selection import make_scanner
-
-    place = find_place()
-    policies = AgentSettings.load().policies
-    sink, stores = SINKS_FILE.load(policies).policy.entry(to), STORES_FILE.load(policies).policy
-    trusted = [each.public for each in trust(key, place)]
-    elsewhere = place.bus is not None and not load_settings().bundle_store and given is not None and is_run(given)
-    if elsewhere and not (place.home / RUNS_FOLDER / str(given)).is_dir():
-        folder = asyncio.run(_receive(str(given), temporary_folder()))
-    else:
-        folder = find_bundle(given, place)
-    sealed = sealed_run(read_account(folder), verify_bundle(folder, trusted))
-    scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
-    signing = publication_key(place.home, sink, trusted)
-    return RunPublisher(sink, stores, signing, place.home, scanner, SystemClock()).publish(sealed, names, note)
-
-
-def list_publications(given: str | None) -> list[Record]:
-    """Return the records of the home folder: of all runs, or of the run with this id or this bundle folder."""
-    from gatewright.app.cli.context import find_place
-    from gatewright.app.publication.publishing import publication_records
-    from gatewright.evidence.layout import safe
-
-    return publication_records(find_place().home, safe(Path(given).name) if given is not None else "*")
-
-
-def record_line(record: Record) -> str:
-    """Format a record as one line."""
-    made = record.publication
-    if made is None or record.code:
-        return f"✘ {record.file}: {record.code}"
-    return f"✔ {made.run_id} in {made.sink} ({made.address}) at {made.published_at}: {len(made.objects)} objects"
-
-
-def write_exception(options: ExceptionOptions, sink: str | None) -> Path:
-    """Sign an exception. Raises MalformedError, ConfigurationError."""
-    import msgspec
-
-    from gatewright.app.cli.people.granting import end_of
-    from gatewright.app.publication.exceptions import EXCEPTION
-    from gatewright.clock import SystemClock, timestamp
-    from gatewright.contracts import PolicyException, codec
-    from gatewright.evidence.signing.envelopes import Signer
-    from gatewright.evidence.signing.keys import load
-
-    if options.signing_key is None or options.output is None:
-        raise MalformedError("--except needs --signing-key FILE and --output FILE", code="invalid_input")
-    until = timestamp(end_of(options.until, SystemClock().now()))
-    fields = {"rule": options.rule, "sink": sink or "", "reason": options.reason, "owner": options.owner, "expires_at": until}
-    exception = codec.decode(msgspec.json.encode(fields), PolicyException)
-    write_whole(options.output, EXCEPTION.sign(exception, Signer(load(options.signing_key))))
-    return options.output
 
 
 @reported
@@ -418,12 +266,13 @@ class Checked:
 
     result: Verification
     key: keyring.KnownKey | None
-    publications: tuple[Record, ...] = ()
+    publications: tuple[Record[Publication], ...] = ()
+    deployments: tuple[Record[Deployment], ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Return whether the bundle verifies, and each record of a publication."""
-        return self.result.ok and not any(each.code for each in self.publications)
+        """Return whether the bundle verifies, and each record of what was done with its results."""
+        return self.result.ok and not any(map(attrgetter("code"), (*self.publications, *self.deployments)))
 
 
 def check_bundle(given: str | None, key: Sequence[str], repository: str | None, *, unsigned: bool) -> Checked:
@@ -447,8 +296,14 @@ def check_bundle(given: str | None, key: Sequence[str], repository: str | None, 
     if given is not None and is_address(given):
         result = replace(result, location=given)
     outside = given is not None and is_outside_home(given)
-    records = () if outside or not is_safe(result.run_id) else tuple(list_publications(result.run_id))
-    return Checked(result, next((each.known for each in trusted if each.public.key_id == result.signer), None), records)
+    checked = Checked(result, next((each.known for each in trusted if each.public.key_id == result.signer), None))
+    if outside or not is_safe(result.run_id):
+        return checked
+    return replace(
+        checked,
+        publications=tuple(list_publications(result.run_id)),
+        deployments=tuple(list_deployments(result.run_id)),
+    )
 
 
 def key_document(key: keyring.KnownKey | None) -> dict[str, str] | None:
@@ -468,8 +323,9 @@ def verification_document(checked: Checked) -> dict[str, Any]:
     import msgspec
 
     document: dict[str, Any] = msgspec.to_builtins(checked.result, enc_hook=str)
-    published = {"publications": checked.publications} if checked.publications else {}
-    return {"ok": checked.ok, "outcome": checked.result.outcome, **document, "key": key_document(checked.key), **published}
+    records = {"publications": checked.publications, "deployments": checked.deployments}
+    done = {name: found for name, found in records.items() if found}
+    return {"ok": checked.ok, "outcome": checked.result.outcome, **document, "key": key_document(checked.key), **done}
 
 
 def verdict_lines(checked: Checked) -> list[str]:
@@ -485,7 +341,8 @@ def verdict_lines(checked: Checked) -> list[str]:
             f"  signed by {signer}" if signed else "  NOT SIGNED: anybody may have written this bundle",
             f"  checked   {', '.join(step.partition(' ')[2] for step in result.checked)}",
             *(f"  approval  {words}" for words in result.approved),
-            *(f"  published {record_line(each)}" for each in checked.publications),
+            *(f"  published {publication_line(each)}" for each in checked.publications),
+            *(f"  deployed  {deployment_line(each)}" for each in checked.deployments),
             "  a bundle alone cannot prove:",
             *(f"    {words}" for words in result.unchecked),
         ]
@@ -546,20 +403,6 @@ def write_report(given: str | None, output: Path, key: str | None) -> Verificati
     page = render(Material(read_account(folder), result, words, whose=whose))
     write_whole(output, page)
     return result
-
-
-def write_whole(output: Path, data: bytes) -> None:
-    """Write ``data`` to ``output`` atomically. Raises MalformedError (``output_unwritable``)."""
-    draft = output.with_name(f".{output.name}.{os.getpid()}.draft")
-    try:
-        with draft.open("xb") as file:
-            file.write(data)
-        draft.replace(output)
-    except OSError as error:
-        raise MalformedError(f"{output} cannot be written: {error.strerror or error}", code="output_unwritable") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
 
 
 @dataclass(frozen=True, slots=True)

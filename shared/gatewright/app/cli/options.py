@@ -203,3 +203,11 @@ BundleArgument = Annotated[
         autocompletion=known_runs,
     ),
 ]
+TrustedKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE|FINGERPRINT",
+        help="Trusted public key: PEM file, or fingerprint of a known key",
+        show_default="all trusted keys",
+    ),
+]

@@ -12,12 +12,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ParamSpec, TextIO
 
 import typer
 
 from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
-from gatewright.errors import GatewrightError
+from gatewright.errors import GatewrightError, MalformedError
 from gatewright.view.safe_text import hang, printable
 
 P = ParamSpec("P")
@@ -105,3 +106,17 @@ def complain(error: Any, options: Mapping[str, str] | None = None) -> None:
 
 def _lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.splitlines())
+
+
+def write_whole(output: Path, data: bytes) -> None:
+    """Write ``data`` to ``output`` atomically. Raises MalformedError (``output_unwritable``)."""
+    draft = output.with_name(f".{output.name}.{os.getpid()}.draft")
+    try:
+        with draft.open("xb") as file:
+            file.write(data)
+        draft.replace(output)
+    except OSError as error:
+        raise MalformedError(f"{output} cannot be written: {error.strerror or error}", code="output_unwritable") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()

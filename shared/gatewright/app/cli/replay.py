@@ -27,8 +27,7 @@ from gatewright.app.cli.run.following import follow_to_end
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.sources import RUNS_FOLDER, find_run
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession, for_one_run
-from gatewright.app.cli.settings import AgentSettings, inherited_environment, operator_access, repository_keys
-from gatewright.app.cli.settings import load as load_settings
+from gatewright.app.cli.settings import AgentSettings, inherited_environment, operator_access, repository_keys, scanner_of
 from gatewright.app.replay.baseline import GONE, find_baseline, missing_baseline_words
 from gatewright.app.replay.rebuild import rebuild
 from gatewright.app.replay.recorded_calls import asked_tasks
@@ -47,7 +46,6 @@ from gatewright.evidence.writer import Sealed
 from gatewright.ledger.expiry import check_whole
 from gatewright.run.events import ABOUT_BUNDLES
 from gatewright.run.state import Run
-from gatewright.secrets.selection import make_scanner
 from gatewright.view.safe_text import printable
 
 #: Codes of a run whose baseline is not available: nothing was repeated, so there is nothing to compare.
@@ -62,7 +60,7 @@ UNPLAYED: Final = frozenset({"agent_not_admitted", "agent_not_permitted", "sandb
 async def rebuild_bundle(wanted: str | None, folder: Path | None, key: Path | None) -> Sealed:
     """Rebuild the bundle of a run from the ledger, in ``folder`` or in its old place. Raises as ``rebuild`` does."""
     place = find_place()
-    scanner = make_scanner(load_settings().secret_scanner, place.home / "secret-rules")
+    scanner = scanner_of(place.home)
     async with for_one_run(place.bus, _stack_options(place, ()), note) as session:
         run_id = await find_run(LedgerSource(session.client), wanted)
         sealed = (await session.client.get(run_id)).sealed

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gatewright.bus.stream_settings import StreamSettings
     from gatewright.egress.policy import EgressPolicy
     from gatewright.git.access.credentials import RepositoryAccess
+    from gatewright.secrets.scanner import SecretScanner
 
 #: Prefix of the variables of this program.
 _PREFIX = "GATEWRIGHT_"
@@ -208,6 +209,13 @@ def operator_access() -> RepositoryAccess:
     from gatewright.git.access.credentials import RepositoryAccess
 
     return RepositoryAccess.load(AgentSettings.load().policies, "operator")
+
+
+def scanner_of(home: Path) -> SecretScanner:
+    """Return the scanner that the user chose, with the rules of the home folder. Raises ConfigurationError."""
+    from gatewright.secrets.selection import make_scanner
+
+    return make_scanner(load().secret_scanner, home / "secret-rules")
 
 
 def installer_environment() -> dict[str, str]:

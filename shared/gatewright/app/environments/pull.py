@@ -7,7 +7,6 @@ of the egress log  4. without a gateway the phase fails; nothing is ever fetched
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import socket
@@ -22,13 +21,14 @@ from typing import Final, TypeVar
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import Installer, log_of
 from gatewright.app.environments.tool import SECONDS, ended_badly, run_on_host
+from gatewright.app.gateway_clients import CERTIFICATE, client_variables, read_output, while_served
 from gatewright.clock import SystemClock
 from gatewright.egress.allowed import AllowedAddresses
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressLog, EgressRecord
-from gatewright.errors import ConfigurationError, GatewrightError
-from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits, SandboxSession, sandbox_account
+from gatewright.errors import ConfigurationError, GatewrightError, UnavailableError
+from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits, sandbox_account
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.sandbox.environments import EgressSummary
 from gatewright.sandbox.system import PATH
@@ -36,22 +36,10 @@ from gatewright.sandbox.system import PATH
 _LIMITS: Final = SandboxLimits(
     wall_seconds=SECONDS, memory_bytes=16 << 30, processes=2048, file_bytes=16 << 30, tmp_bytes=2 << 30
 )
-#: The file of the gateway's certificate below the home of an installer, and its variables: every client reads one of them.
-_CERTIFICATE: Final = "gateway.pem"
-_OF_CERTIFICATES: Final = (
-    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"),
-    *("npm_config_cafile",),
-)
-_OF_PROXIES: Final = (
-    *("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "PIP_PROXY", "CARGO_HTTP_PROXY"),
-    *("npm_config_https_proxy", "npm_config_proxy"),
-)
-_WITHOUT_PROXY: Final = ("NO_PROXY", "no_proxy", "npm_config_noproxy")
 #: Makes what is installed readable by the account that commands run as.
 _READABLE: Final = ("/bin/sh", "-c", 'umask 022 && exec "$@"', "installer")
 #: Stands for the home in the variables of ``Registries``.
 HOME: Final = "@HOME@"
-_MOST_OUTPUT: Final = 8 << 20
 _STOPPED: Final[Mapping[str, str]] = {
     "time": f"it took more than {SECONDS:.0f} s",
     "memory": "it used more memory than an installer may",
@@ -161,18 +149,10 @@ class PullPhase:
         return "".join(list(lines)[:_MOST_REFUSALS])
 
     def _variables_for(self, given: Mapping[str, str], home: str, port: int) -> dict[str, str]:
-        """Return ``given``, and the variables by which every client finds the gateway, and nothing else."""
-        proxy, certificate = f"http://127.0.0.1:{port}", f"{home}/{_CERTIFICATE}"
-        return {
-            **{name: value.replace(HOME, home) for name, value in given.items()},
-            **dict.fromkeys(_OF_PROXIES, proxy),
-            **dict.fromkeys(_WITHOUT_PROXY, ""),
-            **dict.fromkeys(_OF_CERTIFICATES, certificate),
-            "HOME": home,
-        }
+        return {**{name: value.replace(HOME, home) for name, value in given.items()}, **client_variables(home, port)}
 
     def _files(self) -> dict[str, bytes]:
-        return {_CERTIFICATE: self._gateway.certificate if self._gateway else b"", **self._registries.files}
+        return {CERTIFICATE: self._gateway.certificate if self._gateway else b"", **self._registries.files}
 
     async def _run_boxed(
         self, argv: Sequence[str], folder: Path, variables: Mapping[str, str], shown: Sequence[Path]
@@ -194,7 +174,7 @@ class PullPhase:
         with _handed_over(self._prefix, self.scratch):
             async with opened as session:
                 session.finish()
-                output = await self._while_served(session.door, _read_all(session))
+                output = await self._while_served(session.door, read_output(session))
         if session.stopped:
             raise NotPreparedError(f"{Path(argv[0]).name} was ended: {_STOPPED[session.stopped]}")
         return session.exit_code or 0, output, session.complaints
@@ -217,18 +197,10 @@ class PullPhase:
         if self._gateway is None:
             listening.close()
             return await work
-        serving = asyncio.ensure_future(self._gateway.serve(listening))
-        working = asyncio.ensure_future(work)
         try:
-            await asyncio.wait({serving, working}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                cause = "it was stopped" if serving.cancelled() else str(serving.exception() or "it stopped")
-                raise NotPreparedError(f"the egress gateway, the installer's only connection, has failed: {cause}")
-            return working.result()
-        finally:
-            for task in (working, serving):
-                task.cancel()
-            await asyncio.gather(working, serving, return_exceptions=True)
+            return await while_served(self._gateway, listening, work)
+        except UnavailableError as error:
+            raise NotPreparedError(error.message) from error
 
 
 @asynccontextmanager
@@ -318,11 +290,3 @@ def _give(folders: Sequence[Path], uid: int, gid: int) -> None:
         for folder, names, files in os.walk(top):
             for name in (*names, *files):
                 os.lchown(os.path.join(folder, name), uid, gid)  # noqa: PTH118 - ten thousands of them
-
-
-async def _read_all(session: SandboxSession) -> bytes:
-    """Read the output to its end, and keep its first part."""
-    kept = bytearray()
-    while data := await session.read():
-        kept += data[: _MOST_OUTPUT - len(kept)]
-    return bytes(kept)

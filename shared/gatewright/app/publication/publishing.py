@@ -20,16 +20,17 @@ from gatewright.app.publication.artifacts import Publishable, SealedRun, choose_
 from gatewright.app.publication.exceptions import needed_exceptions
 from gatewright.app.publication.sinks import SinkEntry
 from gatewright.app.publication.writers import open_sink
+from gatewright.app.signed_records import PUBLICATIONS, open_record, record_file
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import ArtifactMeta, Publication, codec
 from gatewright.contracts.records import FileRecord
-from gatewright.errors import ConfigurationError, DeniedError, GatewrightError, MalformedError, StoreError
+from gatewright.errors import DeniedError, GatewrightError, StoreError
 from gatewright.evidence.layout import safe
 from gatewright.evidence.signed_documents import SignedKind
 from gatewright.evidence.signing.durable_files import put_file
 from gatewright.evidence.signing.envelopes import Signer
-from gatewright.evidence.signing.keys import PrivateKey, PublicKey, load, load_or_create, load_public
-from gatewright.evidence.signing.minisign import minisign_public_key, minisignature
+from gatewright.evidence.signing.keys import PrivateKey
+from gatewright.evidence.signing.minisign import minisignature
 from gatewright.evidence.store.objects import ObjectCreator, media_type
 from gatewright.evidence.store.policy import StoresPolicy
 from gatewright.evidence.store.publishing import check_write_once
@@ -39,9 +40,6 @@ META: Final = SignedKind(ArtifactMeta, "urn:gatewright:artifact-meta:v1", "bad_p
 PUBLICATION: Final = SignedKind(
     Publication, "urn:gatewright:publication:v1", "bad_publication", lambda it: {each.path: each.sha256 for each in it.objects}
 )
-#: In the home folder: records of publications, and the public keys that signed them.
-RECORDS, KEYS = "publications", "keys/publication"
-_KEY = "keys/publication.pem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +49,6 @@ class Published:
     record: Publication
     name: str
     new: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record of a publication in the home folder; ``code`` is empty if it verifies."""
-
-    file: str
-    publication: Publication | None
-    code: str = ""
-
-
-def publication_key(home: Path, sink: SinkEntry, bundle_keys: Sequence[PublicKey]) -> PrivateKey:
-    """Return the key that signs publications in ``sink``; create that of the home folder when missing.
-
-    Raises:
-        ConfigurationError: it cannot be used, or it also signs bundles (``publication_key_shared``).
-        OSError: the home folder cannot be written.
-    """
-    key = load(sink.key) if sink.key is not None else load_or_create(home / _KEY)
-    if key.public in bundle_keys:
-        raise ConfigurationError(
-            "the key of publications also signs bundles: give the sink a key of its own", code="publication_key_shared"
-        )
-    put_file(home / KEYS / f"{key.public.key_id}.pub", key.public.pem(), mode=0o644)
-    put_file(home / KEYS / f"{key.public.key_id}.minisign.pub", minisign_public_key(key.public), mode=0o644)
-    return key
 
 
 class RunPublisher:
@@ -161,7 +133,7 @@ class RunPublisher:
         if found is None:
             raise StoreError(f"{name}: the sink took the object and does not have it", code="publication_not_stored")
         try:
-            earlier = open_publication(found, [self._key.public])
+            earlier = open_record(PUBLICATION, found, [self._key.public])
         except GatewrightError:
             raise DeniedError(f"{name}: the sink has another object of this name", code="publication_conflict") from None
         if _content_digest(earlier) != _content_digest(record):
@@ -200,39 +172,9 @@ def _stored_digest(store: ObjectCreator, name: str, size: int) -> str:
 
 def keep_record(home: Path, record: Publication, data: bytes) -> None:
     """Store a record in the home folder. Raises OSError."""
-    file = home / RECORDS / safe(record.run_id) / f"{safe(record.sink)}-{_content_digest(record)[:16]}.dsse.json"
+    file = record_file(home, PUBLICATIONS, record.run_id, f"{safe(record.sink)}-{_content_digest(record)[:16]}")
     if not file.exists():
         put_file(file, data, mode=0o644)
-
-
-def publication_records(home: Path, run_id: str = "*") -> list[Record]:
-    """Return the records of a run, or of all runs, each verified with the keys of publications in the home folder.
-
-    Raises ConfigurationError for a file of a key that is none.
-    """
-    trusted = [load_public(file) for file in sorted((home / KEYS).glob("*.pub")) if not file.name.endswith(".minisign.pub")]
-    return [_read_record(file, trusted) for file in sorted((home / RECORDS).glob(f"{run_id}/*.dsse.json"))]
-
-
-def _read_record(file: Path, trusted: Sequence[PublicKey]) -> Record:
-    try:
-        record = open_publication(file.read_bytes(), trusted)
-    except GatewrightError as error:
-        return Record(str(file), None, error.reason)
-    return Record(str(file), record, "" if record.run_id == file.parent.name else "other_run")
-
-
-def open_publication(data: bytes, trusted: Sequence[PublicKey]) -> Publication:
-    """Return the record in ``data``.
-
-    Raises:
-        MalformedError: ``bad_publication``, ``bad_envelope``.
-        VerificationError: no trusted key signed it.
-    """
-    record, key = PUBLICATION.open(data, trusted)
-    if record.key_id != key.key_id:
-        raise MalformedError("the record names another key than signed it", code="bad_publication")
-    return record
 
 
 def _content_digest(record: Publication) -> str:

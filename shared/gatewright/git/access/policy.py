@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 from gatewright.contracts.people.authors import commit_author
 from gatewright.contracts.vocabulary import Person
 from gatewright.errors import MalformedError
-from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, covers_address
+from gatewright.git.access.repository_patterns import EVERYTHING, check_pattern, check_ref_pattern, covers_address
 from gatewright.git.refs import Source
 from gatewright.policy_files import EnvironmentKey, KeyReference, PolicyFile, PolicyModel
 
@@ -44,17 +45,17 @@ def _own_variable(key: KeyReference) -> KeyReference:
     return key
 
 
-def _place(pattern: str) -> str:
+def _checked(check: Callable[[str], str], pattern: str) -> str:
     try:
-        check_pattern(pattern)
+        return check(pattern)
     except MalformedError as error:
         raise ValueError(error.message) from None
-    return pattern
 
 
 PlainFile = Annotated[Path, AfterValidator(_plain_file)]
 SecretKey = Annotated[KeyReference, AfterValidator(_own_variable)]
-Place = Annotated[str, AfterValidator(_place)]
+RepositoryPattern = Annotated[str, AfterValidator(partial(_checked, check_pattern))]
+RefPattern = Annotated[str, AfterValidator(partial(_checked, check_ref_pattern))]
 
 
 class RepositoryCredential(PolicyModel):
@@ -150,7 +151,7 @@ class RepositoryEntry(PolicyModel):
     the repository refuses unsigned commits.
     """
 
-    places: tuple[Place, ...] = Field(min_length=1)
+    places: tuple[RepositoryPattern, ...] = Field(min_length=1)
     read: ReadCredential | None = None
     push: RepositoryCredential | None = None
     known_hosts: PlainFile | None = None
