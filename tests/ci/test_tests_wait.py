@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -29,13 +30,22 @@ def measured_names(function: Function) -> set[str]:
             target.id
             for node in ast.walk(function)
             if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
-            if node.value is not None and not _is_comparison(node.value) and reads_clock(node.value, names)
-            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-            if isinstance(target, ast.Name)
+            for target, value in _assigned(node)
+            if not _is_comparison(value) and reads_clock(value, names)
         }
         if found <= names:
             return names
         names |= found
+
+
+def _assigned(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[tuple[ast.Name, ast.expr]]:
+    """The names that get a value, and that value; of tuples, each with its own."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = zip(target.elts, node.value.elts, strict=False)
+        else:
+            pairs = zip(target.elts if isinstance(target, ast.Tuple) else [target], itertools.repeat(node.value), strict=False)
+        yield from ((each, value) for each, value in pairs if isinstance(each, ast.Name) and value is not None)
 
 
 def _is_comparison(expression: ast.expr) -> bool:
@@ -82,6 +92,9 @@ def test_no_test_asserts_how_soon_something_comes() -> None:
         ("late = time.monotonic() - begun\n    assert late > 2", 0),
         ("late = time.monotonic() - begun\n    assert 1 < late", 0),
         ("late = time.monotonic() - begun\n    assert 1 < late < 5", 1),
+        ("found, late = [], time.monotonic() - begun\n    assert late < 5", 1),
+        ("found, late = [], time.monotonic() - begun\n    assert len(found) < 5", 0),
+        ("late, found = taken(time.monotonic() - begun)\n    assert late < 5", 1),
         ("ok = time.monotonic() < 5\n    assert ok", 0),
         ("assert len(found) < 2", 0),
     ],
