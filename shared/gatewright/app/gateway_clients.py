@@ -36,11 +36,14 @@ def client_variables(home: str, port: int) -> dict[str, str]:
     }
 
 
-async def while_served(gateway: EgressGateway, listening: socket.socket, work: Coroutine[object, object, T]) -> T:
-    """Return the result of ``work`` while the gateway serves.
+async def while_served(gateway: EgressGateway | None, listening: socket.socket, work: Coroutine[object, object, T]) -> T:
+    """Return the result of ``work`` while the gateway serves. Without a gateway, nothing can be reached.
 
     Raises UnavailableError (``egress_gateway_ended``) if the gateway ends first; then ``work`` is cancelled.
     """
+    if gateway is None:
+        listening.close()
+        return await work
     serving = asyncio.ensure_future(gateway.serve(listening))
     working = asyncio.ensure_future(work)
     try:

@@ -207,6 +207,5 @@ async def test_an_interrupted_deployment_was_running_and_is_an_error(yard: Yard)
     await until(lambda: bool(recorded()))
     assert [each.state for each in recorded()] == ["RUNNING"]
     deploying.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await deploying
+    await deploying
     assert [(each.state, each.reason) for each in recorded()] == [("ERROR", "it was interrupted")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,6 +182,8 @@ def publish_run(given: str | None, to: str, names: Sequence[str], key: Sequence[
 def deploy_run(given: str | None, to: str, key: Sequence[str]) -> Record[Deployment]:
     """Deploy the commit of the run that ``given`` names by the deployment ``to``; progress goes to standard error.
 
+    An interrupt ends the command, and the record says so.
+
     Raises GatewrightError.
     """
     from gatewright.app.cli.settings import AgentSettings, operator_access, scanner_of
@@ -194,7 +197,14 @@ def deploy_run(given: str | None, to: str, key: Sequence[str]) -> Record[Deploym
     place, sealed, trusted = _verified(given, key)
     signing, scanner = result_key(place.home, entry.key, trusted), scanner_of(place.home)
     deployer = Deployer(entry, sha256 or "", signing, place.home, operator_access(), scanner, SystemClock(), note)
-    return asyncio.run(deployer.deploy(sealed))
+
+    async def until_interrupted() -> Record[Deployment]:
+        deploying = asyncio.ensure_future(deployer.deploy(sealed))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, deploying.cancel)
+        return await deploying
+
+    return asyncio.run(until_interrupted())
 
 
 def list_publications(given: str | None) -> list[Record[Publication]]:

@@ -37,9 +37,9 @@ async def run_boxed(
     mirror: Mirror,
     commit: str,
     variables: Mapping[str, str],
-    gateway: EgressGateway,
+    gateway: EgressGateway | None,
 ) -> Ended:
-    """Run the command of ``entry`` in the files of ``commit``. Nothing of it runs on afterwards.
+    """Run the command of ``entry`` in the files of ``commit``. It reaches only ``gateway``. Nothing of it runs on afterwards.
 
     Raises:
         ConfigurationError: the environment must not be shown.
@@ -47,7 +47,8 @@ async def run_boxed(
         GitError: the commit is missing.
     """
     furnishing = Furnishing(
-        variables={**variables, **client_variables(HOME_INSIDE, DOOR_PORT)}, files={CERTIFICATE: gateway.certificate}
+        variables={**variables, **client_variables(HOME_INSIDE, DOOR_PORT)},
+        files={CERTIFICATE: gateway.certificate if gateway is not None else b""},
     )
     sandbox = BubblewrapSandbox()
     limits = replace(_LIMITS, wall_seconds=float(entry.timeout_sec))

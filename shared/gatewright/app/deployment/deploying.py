@@ -72,7 +72,7 @@ class Deployer:
 
         1. The run landed on a ref of the entry, and the ref has the commit still.
         2. No other deployment by this entry runs on this host.
-        3. The record is written before the command starts, and again with its end. An interruption is an ERROR.
+        3. The record is written before the command starts, and again with its end. Cancelling ends the command: an ERROR.
 
         Raises GatewrightError if nothing was started; OSError if the home folder cannot be written.
         """
@@ -85,12 +85,12 @@ class Deployer:
             self._write(file, begun)  # 3
             log = EgressLog(file.with_name(f"{name}.egress.jsonl"))
             self.note(f"deploying {begun.commit[:12]} to {self.entry.name}, for at most {self.entry.timeout_sec} s")
-            ended = Ended(None, "", b"", "it was interrupted")
             try:
                 ended = await self._run(mirror, begun, secrets, log)
-            finally:
-                record = await asyncio.to_thread(self._finished, begun, ended, file, log)
-                self._write(file, record)
+            except asyncio.CancelledError:
+                ended = Ended(None, "", b"", "it was interrupted")
+            record = await asyncio.to_thread(self._finished, begun, ended, file, log)
+            self._write(file, record)
         return Record(str(file), record)
 
     def _begun(self, sealed: SealedRun) -> Deployment:
@@ -140,9 +140,11 @@ class Deployer:
         }
         sending = Sending({each.name: each.methods for each in self.entry.apis}, self.entry.body_bytes)
         try:
-            gateway = EgressGateway(
-                self.entry.egress(), AnyAddress(), log.append, clock=self.clock, secrets=secrets, sending=sending
-            )
+            gateway = None  # without an API there is nothing to connect to
+            if self.entry.apis:
+                gateway = EgressGateway(
+                    self.entry.egress(), AnyAddress(), log.append, clock=self.clock, secrets=secrets, sending=sending
+                )
             return await run_boxed(self.entry, mirror, begun.commit, variables, gateway)
         except GatewrightError as error:
             return Ended(None, "", b"", f"{error.reason}: {error.message}")

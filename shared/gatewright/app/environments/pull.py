@@ -194,9 +194,6 @@ class PullPhase:
 
     async def _while_served(self, listening: socket.socket, work: Coroutine[object, object, T]) -> T:
         """Return the result of ``work`` while the gateway serves. Raises NotPreparedError if the gateway ends first."""
-        if self._gateway is None:
-            listening.close()
-            return await work
         try:
             return await while_served(self._gateway, listening, work)
         except UnavailableError as error:
