@@ -14,7 +14,7 @@ import typer
 from gatewright.app.cli.options import BundleArgument, JsonOutput, TrustedKeys, grouped
 from gatewright.app.cli.outcome import Exit
 from gatewright.app.cli.output import emit, note, reported, write_line, write_whole
-from gatewright.errors import MalformedError
+from gatewright.errors import DeniedError, MalformedError
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
@@ -202,7 +202,10 @@ def deploy_run(given: str | None, to: str, key: Sequence[str]) -> Record[Deploym
         deploying = asyncio.ensure_future(deployer.deploy(sealed))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, deploying.cancel)
-        return await deploying
+        try:
+            return await deploying
+        except asyncio.CancelledError:
+            raise DeniedError("interrupted before the command started", code="aborted") from None
 
     return asyncio.run(until_interrupted())
 
