@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -40,12 +39,16 @@ def measured_names(function: Function) -> set[str]:
 
 def _assigned(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[tuple[ast.Name, ast.expr]]:
     """The names that get a value, and that value; of tuples, each with its own."""
+    if node.value is None:
+        return
     for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            pairs = zip(target.elts, node.value.elts, strict=False)
-        else:
-            pairs = zip(target.elts if isinstance(target, ast.Tuple) else [target], itertools.repeat(node.value), strict=False)
-        yield from ((each, value) for each, value in pairs if isinstance(each, ast.Name) and value is not None)
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = (
+            node.value.elts
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            else [node.value] * len(names)
+        )
+        yield from ((each, value) for each, value in zip(names, values, strict=False) if isinstance(each, ast.Name))
 
 
 def _is_comparison(expression: ast.expr) -> bool:
