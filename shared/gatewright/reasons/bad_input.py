@@ -205,6 +205,7 @@ _PUBLICATIONS = {
     "bad_publication": "use the record exactly as Gatewright wrote it",
     "deployment_unknown": "name a deployment of policies/deployments.json",
     "publication_file_unknown": "name packet.md, bundle.zip or a path that the manifest of the bundle lists",
+    "suggestion_unknown": "look at the remarks of `gatewright show RUN` for what its model tester suggested",
     "sink_unknown": "name a sink of policies/sinks.json",
 }
 BAD_INPUT: Final[tuple[Reason, ...]] = (

@@ -23,10 +23,11 @@ from gatewright.app.cli.options import (
 )
 from gatewright.app.cli.output import emit, reported, write_line
 from gatewright.app.cli.schemas import read_submittable
+from gatewright.errors import MalformedError
 from gatewright.order_form.run_options import RunOptions, order_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
     from gatewright.app.cli.context import CommandContext
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gatewright.app.cli.run.display import Display
     from gatewright.app.cli.run.start import WantedRevert
     from gatewright.contracts import RunRequest, TaskContract
+    from gatewright.run.state import Run
     from gatewright.view.run_view import RunView
 
 #: Maximum seconds until an aborted run has ended and is sealed.
@@ -115,18 +117,68 @@ def run_tests(
     command: Annotated[list[str] | None, typer.Argument(metavar="[-- CMD...]", help="Command that must succeed")] = None,
     *,
     options: TestOptions,
+    suggested: Annotated[
+        str | None, typer.Option("--suggested", metavar="RUN[:N]", help="Hidden tests that RUN's model tester suggested")
+    ] = None,
     verbose: Verbose = False,
     json_output: JsonOutput = False,
 ) -> None:
     """Test a commit in the sandbox, without landing anything.
 
-    Exit code 1 means that a test failed.
+    With `--suggested`, the commit is what RUN landed. Exit code 1 means that a test failed.
     """
     import shlex
 
     given = (shlex.join(command),) if command else ()
     order = replace(options.order, task_type="TEST", land="none", tests=(*options.order.tests, *given))
-    _begin_order(context, order, verbose=verbose, json_output=json_output)
+    with contextlib.nullcontext(order) if suggested is None else _with_suggested(order, suggested) as whole:
+        _begin_order(context, whole, verbose=verbose, json_output=json_output)
+
+
+@contextlib.contextmanager
+def _with_suggested(order: RunOptions, wanted: str) -> Iterator[RunOptions]:
+    """Yield ``order`` with the suggested tests as hidden ones, beside its own or the run's.
+
+    Those run again with the files of a suggestion that names no command.
+
+    Raises:
+        MalformedError: the run has no such suggestion (``suggestion_unknown``), or landed nothing (``invalid_input``).
+    """
+    import tempfile
+
+    run_id, _, number = wanted.partition(":")
+    run = asyncio.run(_read_run(run_id))
+    asked = [each.answer for each in run.summonses.values() if each.answer is not None]
+    cases = [each for answer in asked for each in answer.missed if each.test is not None or each.command is not None]
+    chosen = cases if not number else cases[int(number) - 1 : int(number)] if number.isdecimal() and number != "0" else []
+    if not chosen:
+        words = f"{run.run_id} has {len(cases)} suggested tests: name one of them, as RUN:N"
+        raise MalformedError(words, code="suggestion_unknown")
+    if run.landed is None or not run.landed.commit or run.contract is None or run.contract.repository is None:
+        raise MalformedError(f"{run.run_id} landed no commit that could be tested", code="invalid_input")
+    usual = order.tests or tuple(each.cmd for each in run.contract.acceptance_tests if not each.hidden)
+    commands = [command for each in chosen for command in ((each.command,) if each.command is not None else usual)]
+    with tempfile.TemporaryDirectory(prefix="gatewright-suggested-") as folder:
+        files = {}
+        for at, test in enumerate(each.test for each in chosen if each.test is not None):
+            files[test.path] = Path(folder, str(at))
+            files[test.path].write_text(test.content, "utf-8")
+        yield replace(
+            order,
+            tests=usual,
+            hidden_tests=tuple(dict.fromkeys((*order.hidden_tests, *commands))),
+            hidden_files=(*order.hidden_files, *(f"{path}={file}" for path, file in files.items())),
+            ref=run.landed.commit,
+            repo=order.repo or run.contract.repository.url,
+        )
+
+
+async def _read_run(wanted: str) -> Run:
+    from gatewright.app.cli.bundle_sources import open_source
+    from gatewright.app.cli.runs.sources import find_run
+
+    async with open_source(wanted) as source:
+        return (await source.view(await find_run(source, wanted))).run
 
 
 @reported
