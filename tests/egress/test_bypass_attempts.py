@@ -1,208 +1,40 @@
-"""Attempts of an installer to leave a pull: each changes one thing in an honest request, which passes afterwards."""
+"""Attempts of an installer to leave a pull: each is refused, its honest form passes, and without its rule it arrives."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from yarl import URL
 
-from gatewright.canary import new_canary
-from tests.egress.registry import FILES, FOREIGN, INDEX, OTHER, Door, RefusedTunnelError, Registry, served
+from gatewright.egress import gateway, upstream
+from gatewright.egress.authority import PullAuthority
+from gatewright.egress.policy import EgressSource
+from gatewright.egress.request_head import RequestHead
+from gatewright.egress.upstream import Exchange, Upstream
+from tests.egress.attempts import HONEST, PAGE, ROWS, Attempt
+from tests.egress.registry import Door, RefusedTunnelError, Registry, served
 
-PAGE = "/simple/demo/"
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A tunnel and what is sent in it; ``{port}`` is the registry's. ``tunnel`` None: sent without one."""
-
-    tunnel: str | None = f"{INDEX}:{{port}}"
-    sni: str | None = INDEX
-    line: str = f"GET {PAGE} HTTP/1.1"
-    host: str = f"Host: {INDEX}:{{port}}"
-    headers: tuple[str, ...] = ()
-    end: str = "\r\n"
-    body: str = ""
-
-    def text(self, port: int) -> str:
-        lines = [self.line, self.host, *self.headers] if self.host else [self.line, *self.headers]
-        return (self.end.join([*lines, "", ""]) + self.body).replace("{port}", str(port))
-
-
-HONEST = Attempt()
-#: Attempt, and reason of the refusal.
-ROWS: dict[str, tuple[Attempt, str]] = {}
-
-
-def add(code: str, rows: Mapping[str, Attempt]) -> None:
-    ROWS.update({name: (attempt, code) for name, attempt in rows.items()})
-
-
-def lined(line: str) -> Attempt:
-    return Attempt(line=line)
-
-
-def headed(*headers: str, body: str = "") -> Attempt:
-    return Attempt(headers=headers, body=body)
-
-
-# One host everywhere: CONNECT, TLS and Host.
-add(
-    "egress_host_mismatch",
-    {
-        "fronting by sni": Attempt(sni=FILES),
-        "fronting by host": Attempt(host=f"Host: {FOREIGN}:{{port}}"),
-        "fronting by all three": Attempt(sni=FILES, host=f"Host: {FOREIGN}:{{port}}"),
-        "host of the same source": Attempt(host=f"Host: {FILES}:{{port}}"),
-        "no server name": Attempt(sni=None),
-        "no host": Attempt(host=""),
-        "other port in host": Attempt(host=f"Host: {INDEX}:1"),
-        "no port in host": Attempt(host=f"Host: {INDEX}"),
-        "dot after host": Attempt(host=f"Host: {INDEX}.:{{port}}"),
-        "upper-case host": Attempt(host=f"Host: {INDEX.upper()}:{{port}}"),
-        "user in host": Attempt(host=f"Host: {INDEX}@{INDEX}:{{port}}"),
-        "second request to another host": Attempt(host=f"Host: {OTHER}:{{port}}"),
-    },
-)
-# Hosts that the policy does not have, and other spellings of hosts.
-add("egress_host_refused", {"foreign host": Attempt(tunnel=f"{FOREIGN}:{{port}}", sni=FOREIGN)})
-SPELLINGS = {
-    "address": "127.0.0.1",
-    "decimal address": "2130706433",
-    "octal address": "0177.0.0.1",
-    "hexadecimal address": "0x7f.0.0.1",
-    "hexadecimal word": "0x7f000001",
-    "short address": "127.1",
-    "loopback of version 6": "[::1]",
-    "mapped address": "[::ffff:127.0.0.1]",
-    "6to4 address": "[2002:7f00:1::1]",
-    "nat64 address": "[64:ff9b::7f00:1]",
-    "link-local address with a zone": "[fe80::1%25lo]",
-    "metadata address": "169.254.169.254",
-    "dot at the end": f"{INDEX}.",
-    "upper case": INDEX.upper(),
-    "punycode homograph": "xn--ndex-y6d.example",
-    "percent encoding": "%69ndex.example",
-    "user": f"{INDEX}@{FOREIGN}",
-    "user before the host": f"user:key@{INDEX}",
-    "suffix": f"{INDEX}.{FOREIGN}",
-    "prefix": f"evil-{INDEX}",
-    "empty label": "index..example",
-    "null": "index.example%00.foreign.example",
-    "onion": "duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad.onion",
-    "localhost": "localhost",
+#: Attempts that several rules refuse: without the first one that does, the next one does.
+SEVERAL = {
+    # The policy has no such host or port, and TLS, the resolver or the parser refuses this form of it.
+    *("6to4 address", "decimal address", "empty label", "link-local address with a zone", "loopback of version 6"),
+    *("mapped address", "nat64 address", "octal address", "short address", "user", "user before the host", "homograph"),
+    *("negative port", "path in connect", "port beyond all", "port with a zero", "port zero", "two ports"),
+    # TLS and ``Host`` name other hosts.
+    "fronting by all three",
+    # The path is not plain, and the address has no canonical form.
+    *("absolute form with another host", "path with backslash"),
+    # No other scheme belongs to a source.
+    *("file", "ftp"),
+    # The head ends before ``Host``, which is then missing.
+    *("http 2 preface", "line feeds only", "long target"),
 }
-add("egress_host_refused", {name: Attempt(tunnel=f"{host}:{{port}}", sni=None) for name, host in SPELLINGS.items()})
-add(
-    "egress_host_refused",
-    {
-        "another port": Attempt(tunnel=f"{INDEX}:22"),
-        "default port": Attempt(tunnel=INDEX),
-        "port with a zero": Attempt(tunnel=f"{INDEX}:0{{port}}"),
-        "port beyond all": Attempt(tunnel=f"{INDEX}:99999"),
-        "port zero": Attempt(tunnel=f"{INDEX}:0"),
-        "negative port": Attempt(tunnel=f"{INDEX}:-1"),
-        "two ports": Attempt(tunnel=f"{INDEX}:{{port}}:{{port}}"),
-        "path in connect": Attempt(tunnel=f"{INDEX}:{{port}}/"),
-        "plain http": Attempt(tunnel=None, line=f"GET http://{INDEX}:{{port}}{PAGE} HTTP/1.1"),
-        "own door": Attempt(tunnel=None, line=f"GET {PAGE} HTTP/1.1"),
-        "https without a tunnel": Attempt(tunnel=None, line=f"GET https://{INDEX}:{{port}}{PAGE} HTTP/1.1"),
-        "ftp": Attempt(tunnel=None, line=f"GET ftp://{INDEX}/ HTTP/1.1"),
-        "file": Attempt(tunnel=None, line="GET file:///etc/passwd HTTP/1.1"),
-    },
-)
-# Methods, and headers that stand for one.
-for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "MKCOL", "REPORT", "GETX"):
-    add("egress_method_refused", {f"method {method}": lined(f"{method} {PAGE} HTTP/1.1")})
-add("egress_request_malformed", {"method in lower case": lined(f"get {PAGE} HTTP/1.1")})
-for override in ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL"):
-    add("egress_request_malformed", {f"header {override}": headed(f"{override}: POST")})
-# Paths that servers read differently.
-PATHS = {
-    "double slash": "//simple/demo/",
-    "double slash inside": "/simple//demo/",
-    "dot segment": "/simple/./demo/",
-    "dot dot": "/simple/x/../demo/",
-    "encoded dot dot": "/simple/x/%2e%2e/demo/",
-    "half encoded dot dot": "/simple/x/.%2E/demo/",
-    "doubly encoded dot dot": "/simple/x/%252e%252e/demo/",
-    "encoded slash": "/simple%2fdemo/",
-    "scope with dot dot": "/@x%2f../demo/",
-    "null": "/simple/demo%00/",
-    "control": "/simple/demo%0d%0aHost:x/",
-    "delete character": "/simple/demo%7f/",
-    "backslash": "/simple\\demo/",
-    "encoded backslash": "/simple%5cdemo/",
-    "path parameter": "/simple/..;/demo/",
-    "encoded path parameter": "/simple/..%3b/demo/",
-    "high byte": "/simple/d%e9mo/",
-    "broken encoding": "/simple/%zz/",
-    "fragment": "/simple/demo/#x",
-}
-add("egress_address_refused", {f"path with {name}": lined(f"GET {path} HTTP/1.1") for name, path in PATHS.items()})
-add("egress_address_refused", {"old version": lined(f"GET {PAGE} HTTP/1.0")})
-add(
-    "egress_address_refused",
-    {
-        "absolute form with another host": lined(f"GET https://{FOREIGN}/ HTTP/1.1"),
-        "absolute form with the same host": lined(f"GET https://{INDEX}:{{port}}{PAGE} HTTP/1.1"),
-        "asterisk": lined("GET * HTTP/1.1"),
-    },
-)
-# Two readings of one message.
-add(
-    "egress_request_malformed",
-    {
-        "two lengths": headed("Content-Length: 0", "Content-Length: 3", body="abc"),
-        "length and chunks": headed("Content-Length: 0", "Transfer-Encoding: chunked", body="0\r\n\r\n"),
-        "chunks": headed("Transfer-Encoding: chunked", body="0\r\n\r\n"),
-        "identity chunks": headed("Transfer-Encoding: identity"),
-        "length with a plus": headed("Content-Length: +0"),
-        "lengths in one line": headed("Content-Length: 0, 3"),
-        "body": headed("Content-Length: 3", body="abc"),
-        "trailer": headed("Trailer: Host"),
-        "expectation": headed("Expect: 100-continue"),
-        "folded line": headed("Accept: */*", " folded: yes"),
-        "tab before a name": headed("\tHost: x"),
-        "space before the colon": headed("Content-Length : 0"),
-        "no colon": headed("Accept"),
-        "empty name": headed(": x"),
-        "line feeds only": Attempt(end="\n"),
-        "carriage returns only": Attempt(headers=("A: b\rHost: x",)),
-        "null in a header": headed("A: b\x00c"),
-        "high byte in a header": headed("A: \xe9"),
-        "two hosts": headed(f"Host: {FOREIGN}"),
-        "two authorizations": headed("Authorization: a", "Authorization: b"),
-        "hop-by-hop host": headed("Connection: close, Host"),
-        "upgrade": headed("Connection: Upgrade", "Upgrade: websocket"),
-        "upgrade without connection": headed("Upgrade: h2c"),
-        "http2 settings": headed("HTTP2-Settings: AAMAAABkAAQAAP__"),
-        "websocket": headed("Sec-WebSocket-Key: x"),
-        "packed body": headed("Content-Encoding: gzip"),
-        "homograph": Attempt(tunnel=f"\u0456{INDEX[1:]}".encode().decode("latin-1") + ":{port}"),
-        "many headers": headed(*(f"A{number}: b" for number in range(100))),
-        "long header": headed("A: " + "b" * 20_000),
-        "long target": lined(f"GET /{'a' * 20_000} HTTP/1.1"),
-        "two spaces": lined(f"GET  {PAGE} HTTP/1.1"),
-        "tab in the line": lined(f"GET\t{PAGE} HTTP/1.1"),
-        "no version": lined(f"GET {PAGE}"),
-        "http 2": lined(f"GET {PAGE} HTTP/2.0"),
-        "http 2 preface": Attempt(line="PRI * HTTP/2.0", host="", body="SM\r\n\r\n"),
-        "space in the target": lined(f"GET {PAGE} x HTTP/1.1"),
-    },
-)
-
-
-add(
-    "canary_leaked",
-    {
-        "canary in the query": lined(f"GET {PAGE}?a={new_canary()} HTTP/1.1"),
-        "canary in the path": lined(f"GET /{new_canary()} HTTP/1.1"),
-    },
-)
 
 
 async def send(door: Door, registry: Registry, attempt: Attempt) -> int:
@@ -214,7 +46,7 @@ async def send(door: Door, registry: Registry, attempt: Attempt) -> int:
         return (await door.ask(attempt.tunnel.replace("{port}", str(port)), attempt.text(port), attempt.sni)).status
     except RefusedTunnelError as refused:
         return refused.reply.status
-    except (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
+    except (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError, UnicodeError):
         return 0
 
 
@@ -229,3 +61,75 @@ async def test_a_bypass_is_refused_and_its_honest_form_passes(registry: Registry
         assert registry.seen == []
         assert await send(door, registry, HONEST) == 200
         assert registry.paths == [f"GET {PAGE}"]
+
+
+def certificate_of(authority: PullAuthority, host: str, see: Callable[[str | None], None]) -> ssl.SSLContext:
+    context = CERTIFIED(authority, host, see)
+    context.sni_callback = None
+    return context
+
+
+CERTIFIED = PullAuthority.context
+
+
+def source_of_any(sent: Upstream, scheme: str, host: str, port: int) -> EgressSource:
+    del scheme, host, port
+    return sent._sources[0]
+
+
+def head_of_anything(data: bytes) -> RequestHead:
+    """Read a head as a generous server does."""
+    first, *lines = re.split("\r\n|[\r\n]", data.decode("latin-1"))
+    words, headers = [*first.split(), "", ""], (line.partition(":") for line in reversed(lines))
+    return RequestHead(words[0].upper(), words[1], 1, {name.strip().lower(): value.strip() for name, _, value in headers})
+
+
+def address_of_anything(_: object, head: RequestHead, tunnel: Any, exchange: Exchange) -> URL:
+    del exchange
+    place = tunnel.authority if tunnel else head.headers["host"]
+    return URL(head.target) if "://" in head.target else URL(f"https://{place}/{head.target.lstrip('/')}", encoded=True)
+
+
+#: By reason, or attempt: the function that judges, and one in its place that permits everything.
+OFF: dict[str, tuple[tuple[object, str, object], ...]] = {
+    "egress_host_mismatch": ((gateway._Site, "check_host", lambda *_, **__: None),),
+    **dict.fromkeys(("fronting by sni", "no server name"), ((PullAuthority, "context", certificate_of),)),
+    "egress_host_refused": ((Upstream, "judge_host", source_of_any),),
+    "egress_method_refused": ((gateway, "_METHODS", {name.split()[-1] for name in ROWS if name.startswith("method ")}),),
+    "egress_address_refused": tuple((module, "is_plain_path", lambda _: True) for module in (gateway, upstream)),
+    **dict.fromkeys(
+        ("old version", "asterisk", "absolute form with the same host", "own door", "https without a tunnel"),
+        ((gateway.EgressGateway, "_parse_address", address_of_anything),),
+    ),
+    "egress_request_malformed": ((gateway, "parse_head", head_of_anything),),
+    "canary_leaked": ((gateway, "canary_spans", lambda _: ()),),
+}
+
+
+def lead_everywhere(patch: pytest.MonkeyPatch, door: Door, registry: Registry) -> list[tuple[str, int]]:
+    """Let each address lead to the registry, which has a certificate for it. Return the addresses that are connected to."""
+    loop, reached = asyncio.get_running_loop(), list[tuple[str, int]]()
+    connect = loop.sock_connect
+
+    async def redirected(sock: socket.socket, address: tuple[str, int]) -> None:
+        if address[1] != door.port:
+            reached.append(address)
+            address = ("::ffff:127.0.0.1" if sock.family == socket.AF_INET6 else "127.0.0.1", registry.port)
+        await connect(sock, address)
+
+    patch.setattr(loop, "sock_connect", redirected)
+    assert registry.trust is not None
+    registry.trust.check_hostname, registry.trust.verify_mode = False, ssl.CERT_NONE
+    return reached
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", sorted(ROWS))
+async def test_without_its_rule_a_bypass_arrives(registry: Registry, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt, code = ROWS[name]
+    async with served(registry) as door:
+        reached = lead_everywhere(monkeypatch, door, registry)
+        for place, function, permissive in OFF.get(name) or OFF[code]:
+            monkeypatch.setattr(place, function, permissive)
+        await send(door, registry, attempt)
+    assert bool(reached) == (name not in SEVERAL), reached

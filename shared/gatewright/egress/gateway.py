@@ -30,6 +30,7 @@ from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 _CONNECTIONS: Final = 64
 _LONGEST: Final = 2000
 _PORTS: Final = {"https": 443, "http": 80}
+_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 class _Site(NamedTuple):
@@ -256,10 +257,9 @@ class EgressGateway:
     ) -> None:
         answer.bare, answer.stays = head.method == "HEAD", head.stays
         url = self._parse_address(head, tunnel, exchange)
-        reads = head.method in {"GET", "HEAD"}
+        reads = head.method in _METHODS
         if not reads and self._sending is None:
-            words = f"{exchange.host}: {head.method} could change something: a pull sends GET and HEAD"
-            raise DeniedError(words, code="egress_method_refused")
+            raise DeniedError(f"{exchange.host}: a pull sends GET and HEAD, not {head.method}", code="egress_method_refused")
         source = self._upstream.judge(url)
         exchange.source = source.name
         if not reads and self._sending is not None:
