@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -162,10 +162,11 @@ async def test_a_registrys_credential_is_used_and_never_shown(tmp_path: Path, wh
     assert SECRET.partition(":")[2].encode() not in (prefix / EGRESS_LOG).read_bytes()
 
 
-def hostile_package(folder: Path, marks: dict[str, Any]) -> None:
-    """A source distribution whose build makes every attack."""
+def hostile_package(folder: Path, marks: dict[str, Any], modules: Mapping[str, str] | None = None) -> None:
+    """A source distribution whose build makes every attack, or has other ``modules``."""
     folder.mkdir(exist_ok=True)
-    files = {"pyproject.toml": PROJECT, "backend.py": BACKEND, "marks.json": json.dumps(marks), "PKG-INFO": "Name: hostile\n"}
+    own = {"pyproject.toml": PROJECT, "marks.json": json.dumps(marks), "PKG-INFO": "Name: hostile\n"}
+    files = {**own, **(modules or {"backend.py": BACKEND})}
     with tarfile.open(folder / "hostile-1.0.tar.gz", "w:gz") as archive:
         for name, text in files.items():
             entry = tarfile.TarInfo(f"hostile-1.0/{name}")
