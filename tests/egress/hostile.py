@@ -46,7 +46,7 @@ def ways(marks: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "DNS of the host": lambda: send(V4, UDP, ("127.0.0.53", 53)),
         "name service": lambda: socket.getaddrinfo("stolen.example", 443),
         "ICMP": lambda: send(V4, socket.SOCK_RAW, ("192.0.2.1", 0), PING, socket.IPPROTO_ICMP),
-        "ICMP without a raw socket": lambda: send(V4, UDP, ("192.0.2.1", 0), PING, socket.IPPROTO_ICMP),
+        "ICMP without a raw socket": lambda: send(V4, UDP, ("192.0.2.2", 0), PING, socket.IPPROTO_ICMP),
         "raw frame": frame,
         "Unix socket of the host": lambda: send(socket.AF_UNIX, TCP, marks["unix"]),
         "abstract Unix socket of the host": lambda: send(socket.AF_UNIX, TCP, "\0" + marks["abstract"]),
