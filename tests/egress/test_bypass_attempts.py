@@ -77,11 +77,12 @@ def source_of_any(sent: Upstream, scheme: str, host: str, port: int) -> EgressSo
     return sent._sources[0]
 
 
-def head_of_anything(data: bytes) -> RequestHead:
-    """Read a head as a generous server does."""
+def head_of_anything(data: bytes, **_: bool) -> RequestHead:
+    """Read a head as a generous server does that reads no body."""
     first, *lines = re.split("\r\n|[\r\n]", data.decode("latin-1"))
     words, headers = [*first.split(), "", ""], (line.partition(":") for line in reversed(lines))
-    return RequestHead(words[0].upper(), words[1], 1, {name.strip().lower(): value.strip() for name, _, value in headers})
+    fields = {name.strip().lower(): value.strip() for name, _, value in headers}
+    return RequestHead(words[0].upper(), words[1], 1, {name: fields[name] for name in fields if name != "content-length"})
 
 
 def address_of_anything(_: object, head: RequestHead, tunnel: Any, exchange: Exchange) -> URL:
