@@ -72,6 +72,7 @@ def test_a_failing_command_is_an_error(yard: Yard) -> None:
     assert said.exit_code == 1
     assert "✘ ERROR" in said.out
     assert "exit code 3" in said.out
+    assert "  | no such project" in said.out
     assert "no such project" in yard.output()
 
 

@@ -41,6 +41,8 @@ earlier deployments.
 
     gatewright deploy RUN --to staging
 """
+#: Lines of output that are shown of a deployment that is not READY.
+_LAST_LINES = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -113,8 +115,10 @@ def deploy(
     done = deploy_run(bundle, to, key or ())
     made = done.record
     files = [Path(done.file).with_name(each.path) for each in made.files] if made is not None else []
-    lines = (deployment_line(done), *(f"  {file}" for file in files))
-    _print_result(done, lines, json_output=json_output, good=made is not None and made.state == "READY")
+    good = made is not None and made.state == "READY"
+    output = files[0].read_text("utf-8", "replace").splitlines() if files and not good else []
+    lines = (deployment_line(done), *(f"  {file}" for file in files), *(f"  | {line}" for line in output[-_LAST_LINES:]))
+    _print_result(done, lines, json_output=json_output, good=good)
 
 
 def _print_result(document: Any, lines: Iterable[str], *, json_output: bool, good: bool) -> None:
