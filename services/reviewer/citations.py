@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 
 from gatewright.artifacts import ArtifactPort
-from gatewright.contracts import EvidenceBundle, TaskContract, codec
+from gatewright.contracts import EvidenceBundle, TaskContract
 from gatewright.contracts.reports import EvidenceSource, Finding
 from gatewright.errors import DeniedError, MalformedError
-from gatewright.research.findings import FINDINGS, content_name
+from gatewright.research.findings import content_name
 from gatewright.research.source_text import SourceTexts
 from gatewright.rules.reports.citations import NOT_FOUND, broken_citations
 from gatewright.tasks.inputs import read_artifact
@@ -20,9 +20,8 @@ class CitationReview:
     def __init__(self) -> None:
         self._texts = SourceTexts()
 
-    async def findings(self, task: TaskContract, artifacts: ArtifactPort) -> tuple[Finding, ...]:
+    async def findings(self, task: TaskContract, bundle: EvidenceBundle, artifacts: ArtifactPort) -> tuple[Finding, ...]:
         """Return a blocking finding for each source without its text and each quote that does not stand there."""
-        bundle = codec.decode(await read_artifact(task, FINDINGS, artifacts), EvidenceBundle)
         texts, found = {}, []
         for source in bundle.sources:
             try:

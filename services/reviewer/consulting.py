@@ -1,6 +1,6 @@
-"""Asks a model to judge a change that passed the rules. It can refuse the change, with existing places; it can approve nothing.
+"""Asks a model to judge a change, or the claims of a search, that passed the rules. It can refuse them, with existing places.
 
-A statement about a line that the candidate does not have is dropped and reported. A verdict without a place in the change is
+It can approve nothing. A statement about a line that does not exist is dropped and reported. A verdict without a place is
 invalid.
 """
 
@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gatewright.contracts import Error, ReviewOpinion, TaskContract
+from gatewright.contracts import Error, EvidenceBundle, ReviewOpinion, TaskContract
 from gatewright.contracts.consultation import Clamp, Consultation
 from gatewright.contracts.reports import Finding
 from gatewright.errors import Fault
 from gatewright.git.paths import display
 from gatewright.prompts.library import PromptLibrary
-from gatewright.prompts.orders import MAX_PATCH, reviewer_order
+from gatewright.prompts.orders import MAX_PATCH, citations_order, reviewer_order
+from gatewright.prompts.prompt import Prompt
+from gatewright.research.findings import FINDINGS
 from gatewright.rules.reviewing import MODEL_FINDING
 from gatewright.services.reviewer.subject import Subject
 from gatewright.structured.answers import StructuredQuestion
@@ -30,6 +32,8 @@ from gatewright.tasks.handler import TaskContext
 
 TOO_LARGE = "review_limit"
 UNFOUNDED = "review_unfounded"
+#: Path, as it is displayed -> how many lines the candidate's file has; 0 for one that it does not have, or that is binary.
+Lines = dict[str, int]
 _NOT_THERE = "line_not_there"
 
 
@@ -61,13 +65,22 @@ class ReviewConsultant:
         if len(patch) > MAX_PATCH:
             words = f"the change has {len(patch)} bytes; a model is shown at most {MAX_PATCH}"
             return Opinion((Finding(code=TOO_LARGE, message=words, blocking=True),))
-        lines = candidate_lines(subject)
+        prompt = reviewer_order(self._library, task, patch, may_ask=task.questions is not None)
+        return await self._ask(task, prompt, candidate_lines(subject), context)
 
+    async def judge_claims(self, task: TaskContract, bundle: EvidenceBundle, context: TaskContext) -> Opinion | Error:
+        """The model's findings on the claims of a search that their quotes do not support. Raises as ``judge``."""
+        lines = tuple(_claim_lines(bundle))
+        if (size := sum(map(len, lines))) > MAX_PATCH:
+            words = f"the findings have {size} characters; a model is shown at most {MAX_PATCH}"
+            return Opinion((Finding(code=TOO_LARGE, message=words, blocking=True),))
+        prompt = citations_order(self._library, task, lines, may_ask=task.questions is not None)
+        return await self._ask(task, prompt, {FINDINGS: len(lines)}, context)
+
+    async def _ask(self, task: TaskContract, prompt: Prompt, lines: Lines, context: TaskContext) -> Opinion | Error:
         async def rules(opinion: ReviewOpinion) -> Sequence[Fault]:
             return tuple(unfounded_verdict(opinion, lines))
 
-        may_ask = task.questions is not None
-        prompt = reviewer_order(self._library, task, patch, may_ask=may_ask)
         asking = Asking(StructuredQuestion(prompt, ReviewOpinion, rules))
         async with self._models.session(task.budget, context, task.log_refs.run_id, task.task_id, task.transfer) as session:
             try:
@@ -78,14 +91,24 @@ class ReviewConsultant:
                 return replace(failure, code=UNFOUNDED) if unfounded_one else failure
         findings, dropped = anchor_findings(opinion, lines)
         context.log.info("consulted", model=session.spent.model, asked=len(asking.answers), dropped=len(dropped))
-        blocked, left = blocks_of(opinion, task.task_id, context.clock.now(), may_ask=may_ask)
+        blocked, left = blocks_of(opinion, task.task_id, context.clock.now(), may_ask=task.questions is not None)
         kept, clamped = context.artifacts, (*dropped, *left)
         record = await consultation_of(asking, opinion, session.spent, kept, clamped=clamped, blocked=blocked)
         return Opinion(findings, record)
 
 
-#: Path, as it is displayed -> how many lines the candidate's file has; 0 for one that it does not have, or that is binary.
-Lines = dict[str, int]
+def _claim_lines(bundle: EvidenceBundle) -> Iterator[str]:
+    """Write each claim, each quote and each limitation of a search as one line."""
+    places = {each.name: each.uri for each in bundle.sources}
+    yield f"question: {_one_line(bundle.query)}"
+    for number, claim in enumerate(bundle.claims, 1):
+        yield f"claim {number}: {_one_line(claim.claim)}"
+        yield from (f"  quote from {places.get(each.source, each.source)}: {_one_line(each.text)}" for each in claim.quotes)
+    yield from (f"not examined: {_one_line(each)}" for each in bundle.limitations)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def candidate_lines(subject: Subject) -> Lines:
@@ -121,7 +144,7 @@ def unfounded_verdict(opinion: ReviewOpinion, lines: Lines) -> Iterator[Fault]:
     findings = [(each.path, each.line) for each in opinion.findings]
     if not any(_exists(path, line, lines) for path, line in (*places, *findings)):
         known = ", ".join(f"{path} ({count} lines)" for path, count in sorted(lines.items())[:20])
-        yield Fault("/evidence", UNFOUNDED, f"names no line of a changed file; the candidate has {known or 'none'}")
+        yield Fault("/evidence", UNFOUNDED, f"names no line that was shown; there are {known or 'none'}")
 
 
 def _exists(path: str, line: int | None, lines: Lines) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, ProcessBounds
 from gatewright.clock import timestamp
 from gatewright.confinement import confine_writes
-from gatewright.contracts import Error, ReviewReport, TaskContract
+from gatewright.contracts import Error, EvidenceBundle, ReviewReport, TaskContract, codec
 from gatewright.contracts.reports import Finding, ScopeCheck
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import PatchError
@@ -143,7 +143,7 @@ class ReviewerHandler:
     async def _findings(self, task: TaskContract, candidate: RebuiltCandidate, context: TaskContext) -> Opinion | Error:
         """What the rules find; and where they refuse nothing, what a model does besides."""
         if any(each.name == FINDINGS for each in task.inputs.artifacts):
-            return Opinion(await self._citations.findings(task, context.artifacts))
+            return await self._judge_search(task, context)
         try:
             subject = Subject(task, await _changed_files(candidate), self._rules.max_file_bytes)
         except OutputTooLargeError as error:
@@ -156,6 +156,14 @@ class ReviewerHandler:
         if isinstance(answer, Error):
             return answer
         return Opinion(tuple(sorted((*found, *answer.findings), key=lambda each: not each.blocking)), answer.consultation)
+
+    async def _judge_search(self, task: TaskContract, context: TaskContext) -> Opinion | Error:
+        """What is wrong with the citations; and where nothing is, what a model finds about the claims."""
+        bundle = codec.decode(await read_artifact(task, FINDINGS, context.artifacts), EvidenceBundle)
+        found = await self._citations.findings(task, bundle, context.artifacts)
+        if found or self._consulting is None or not self._consulting.wanted:
+            return Opinion(found)
+        return await self._consulting.judge_claims(task, bundle, context)
 
     def _dependence(self, task: TaskContract) -> Finding | None:
         """Who implemented or ordered the change does not review it (specification 8, mechanism 2)."""

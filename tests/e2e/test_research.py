@@ -19,6 +19,8 @@ from gatewright.artifacts import inline_uri
 from gatewright.contracts import EvidenceBundle, RunRequest, codec
 from gatewright.contracts.reports import EvidenceClaim, EvidenceQuote, EvidenceSource
 from gatewright.contracts.vocabulary import Artifact, Executor
+from gatewright.evidence import layout
+from gatewright.research.findings import FINDINGS
 from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import PREFIX, SECONDS, Stack, running_stack, wait_until
@@ -26,6 +28,7 @@ from tests.e2e.test_run_kinds import finished, request_of
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say, Script
 from tests.research.site import Site
+from tests.structured.scripted import answering, write_models
 from tests.waiting import PATIENCE
 
 DOCUMENT = b"The queue holds at most 512 messages for each consumer.\n"
@@ -151,6 +154,37 @@ def searching(provider: ScriptedProvider, site: Site, tmp_path_factory: pytest.T
     stack = SearchingStack(folder / "home", more)
     with running_stack(folder / "home", workers=1, stack=stack):
         yield stack
+
+
+@pytest.fixture(scope="module")
+def judging(searching: SearchingStack, provider: ScriptedProvider) -> Iterator[SearchingStack]:
+    """A stack whose reviewer asks a model, too."""
+    folder = searching.home.parent / "judging"
+    policies = Path(shutil.copytree(Path(searching.more["GATEWRIGHT_POLICIES"]), folder / "policies"))
+    write_models(policies, provider, {"worker": "search", "reviewer": "review"})
+    more = {**searching.more, "GATEWRIGHT_POLICIES": str(policies), "GATEWRIGHT_CONSULT": "reviewer"}
+    stack = SearchingStack(folder / "home", more)
+    with running_stack(folder / "home", workers=1, stack=stack):
+        yield stack
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("supported", [True, False])
+def test_a_second_model_judges_whether_quotes_support_claims(
+    judging: SearchingStack, provider: ScriptedProvider, site: Site, make_project: MakeProject, *, supported: bool
+) -> None:
+    finding = {"path": FINDINGS, "line": 2, "message": "the quote names no limit", "blocking": True}
+    place = {"path": FINDINGS, "line": 2, "note": "compared"}
+    verdict = {"verdict": "PASS", "summary": "Compared.", "evidence": [place], "findings": [] if supported else [finding]}
+    provider.scripts["search"], provider.scripts["review"] = steps(site), answering(verdict)
+    ended = judging.command("research", QUESTION, "--json", cwd=make_project())
+    result = json.loads(ended.stdout.splitlines()[-1])
+    assert ended.returncode == (0 if supported else 1), ended.stdout + ended.stderr
+    if not supported:
+        assert "the quote names no limit" in result["failure"]["message"]
+    report = json.loads((Path(result["bundle"]) / layout.REVIEW_REPORT).read_text())
+    assert report["consultation"]["model"] == "review-model"
+    assert judging.command("verify", result["run_id"]).returncode == 0
 
 
 def steps(site: Site) -> Script:

@@ -19,6 +19,7 @@ from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId
 from gatewright.prompts.prompt import Prompt, make_prompt
 from gatewright.prompts.repository_view import RepositoryView, listing_of
 from gatewright.prompts.sections import FreshContext, mission_line, of_contract
+from gatewright.research.findings import FINDINGS
 
 PM_ANSWER, TECHLEAD_ANSWER, REVIEWER_ANSWER = "contract_proposal.v1", "plan_proposal.v1", "review_opinion.v1"
 SUMMONS_ANSWER, CRITIC_ANSWER, QA_ANSWER = "summons_opinion.v1", "critic_opinion.v1", "qa_opinion.v1"
@@ -107,6 +108,20 @@ def reviewer_order(library: PromptLibrary, contract: TaskContract, patch: bytes,
     sections = of_contract(contract, task)
     data = fence_text("the change", number_lines(patch), limit=MAX_PATCH)
     return _make_prompt(library, "reviewer", sections, [data], REVIEWER_ANSWER, may_ask)
+
+
+def citations_order(
+    library: PromptLibrary, contract: TaskContract, findings: Sequence[str], *, may_ask: bool = False
+) -> Prompt:
+    """The claims of a search, one per line, to be compared with their quotes. Raises PromptsError."""
+    task = (
+        "Compare each claim below with its quotes, which stand in their sources word by word. A claim that its quotes do not "
+        "support, or that leaves out what they limit, is a blocking finding. Evidence and findings name the path "
+        f"`{FINDINGS}` and a line; what names none that exists is dropped, and a verdict without evidence is refused."
+    )
+    numbered = "\n".join(f"{number:>6} {line}" for number, line in enumerate(findings, 1))
+    data = fence_text("the findings", numbered, limit=MAX_PATCH)
+    return _make_prompt(library, "reviewer", of_contract(contract, task), [data], REVIEWER_ANSWER, may_ask)
 
 
 def summons_order(library: PromptLibrary, task: SummonsTask, patch: bytes | None) -> Prompt:
