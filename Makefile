@@ -23,7 +23,7 @@ PRODUCT := --lean --lock requirements.lock --lock $(BUILD_LOCK)
 DEMO_LOCK := requirements-run.lock
 # FORCE if the command line sets PYTHON and another Python created the environment; then make replaces it.
 another = $(if $(findstring command line,$(origin PYTHON)),$(shell '$(PYTHON)' .ci/environment.py $(1) --is-mine 2>/dev/null || echo FORCE))
-.PHONY: install uninstall demo test test-ci test-containers test-faults test-all test-agents agents recordings lint release docs chart asyncapi trace bench lock clean
+.PHONY: install uninstall demo test test-ci test-containers test-faults test-all test-agents agents test-registries registries recordings lint release docs chart asyncapi trace bench lock clean
 
 demo: $(RUNTIME)/.ready
 	@$(RUNTIME)/bin/python examples/demo/demo.py
@@ -41,24 +41,24 @@ uninstall:
 
 # The quick tests: all except slow and long ones, containers and real agents; at most two cases per test.
 test: $(COMPILED)
-	@$(PYTEST) --quick --most-cases=2 --hypothesis-profile=few -m "not long and not compose and not agents"
+	@$(PYTEST) --quick --most-cases=2 --hypothesis-profile=few -m "not long and not compose and not agents and not registries"
 
 # The tests of CI: at most four cases of each quick and slow test, one long test of each kind, and containers separately. `.ci/alone.py` runs a few failed tests
 # again, alone, and names those that then pass; they are defects too. After SECONDS no further test starts.
 SECONDS ?= 7200
 FEW := --most-cases=4 --hypothesis-profile=few --one-of-each-series --session-timeout=$(SECONDS)
 test-ci: $(COMPILED)
-	@$(PYTEST) $(FEW) -m "not agents and not compose" || $(BIN)/python .ci/alone.py $$?
+	@$(PYTEST) $(FEW) -m "not agents and not compose and not registries" || $(BIN)/python .ci/alone.py $$?
 test-containers: $(COMPILED)
 	@$(BIN)/python -m pytest $(FEW) -m compose tests/compose
 
 # The long series (faults at every step, changes of every file of a bundle) and containers.
 test-faults: $(COMPILED)
-	@$(PYTEST) -m "long or compose"
+	@$(PYTEST) -m "(long or compose) and not registries"
 
-# All tests except real agents. Short tests that a long test repeats are skipped.
+# All tests except real agents and registries. Short tests that a long test repeats are skipped.
 test-all: $(COMPILED)
-	@$(PYTEST) -m "not agents and not short"
+	@$(PYTEST) -m "not agents and not registries and not short"
 
 # Real coding agents on whole stacks, with a scripted model server. AGENTS="codex or opencode" selects agents. The tests run one
 # after another, because each checks that no agent process is left on this host.
@@ -78,6 +78,22 @@ AGENT_PACKAGES := tests/agents/package.json tests/agents/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is not installed: install Node.js 22 or newer" >&2; exit 1; }
 	@mkdir -p .agents && cp $(AGENT_PACKAGES) .agents/
 	@cd .agents && npm install --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Real package managers and registries on this host. Their Debian packages are unpacked, not installed.
+test-registries: $(COMPILED) .registries/.ready
+	@$(BIN)/python -m pytest -m registries tests/registries
+registries: .registries/.ready
+REGISTRY_DEBS := golang-go junit4 libmaven-clean-plugin-java libmaven-compiler-plugin-java libmaven-dependency-plugin-java
+REGISTRY_DEBS += libmaven-resources-plugin-java libsurefire-java
+.registries/.ready: tests/registries/package.json
+	@for each in npm mvn apt-get; do command -v $$each >/dev/null || { echo "$$each is not installed" >&2; exit 1; }; done
+	@rm -rf .registries && mkdir -p .registries/node .registries/debian && cp tests/registries/package.json .registries/node/
+	@cd .registries/node && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+	@'$(PYTHON)' -m venv .registries/python
+	@.registries/python/bin/python -m pip --quiet --disable-pip-version-check install devpi-server==6.20.3
+	@cd .registries && apt-get install -s --no-install-recommends $(REGISTRY_DEBS) | sed -n 's/^Inst \([^ ]*\).*/\1/p' | xargs -r apt-get download -qq
+	@cd .registries && for each in *.deb; do dpkg -x "$$each" debian && rm "$$each" || exit 1; done
 	@touch $@
 
 lint: $(STAMP)
@@ -164,7 +180,7 @@ lock:
 	$(COMPILE) 3.12 --output-file deploy/image/requirements-build.lock deploy/image/requirements-build.in
 
 clean:
-	rm -rf .venv .venv-* .agents .asyncapi .demo .site .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .agents .registries .asyncapi .demo .site .gatewright .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 USABLE = command -v '$(PYTHON)' >/dev/null \
 	|| { echo "$(PYTHON) is not installed; choose another: make PYTHON=/path/to/python3.12" >&2; exit 1; }; '$(PYTHON)' .ci/usable.py

@@ -1,4 +1,4 @@
-"""Readers of JSON and TOML of foreign origin, which translate all errors of the parsers into one.
+"""Readers of JSON, TOML and XML of foreign origin, which translate all errors of the parsers into one.
 
 Besides its own errors, ``msgspec`` raises UnicodeDecodeError for bytes that are not UTF-8, and RecursionError for values
 that are nested too deeply. ``tomllib`` raises a plain ValueError for a number of more than 4,300 digits. It accepts a long
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tomllib  # noqa: TID251 - the one place
 from typing import Any, Generic, TypeVar, overload
+from xml.etree.ElementTree import Element, ParseError, fromstring
 
 import msgspec
 
@@ -49,6 +50,17 @@ def read_json(data: bytes | str, kind: Any = Any) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)  # noqa: TID251 - the one place
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise UnreadableDocumentError(str(error)) from error
+
+
+def read_xml(content: bytes) -> Element:
+    """The root of a document of UTF-8 without a DTD, which could define entities. Raises UnreadableDocumentError."""
+    text = content.decode("utf-8", "replace")
+    if "<!DOCTYPE" in text:
+        raise UnreadableDocumentError("it has a DTD")
+    try:
+        return fromstring(text)  # noqa: S314 - without a DTD
+    except (ParseError, ValueError) as error:
         raise UnreadableDocumentError(str(error)) from error
 
 

@@ -7,12 +7,22 @@ import socket
 from collections.abc import Coroutine
 from typing import Final, TypeVar
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
 from gatewright.egress.gateway import EgressGateway
 from gatewright.errors import UnavailableError
 from gatewright.sandbox import SandboxSession
 
 #: The file of the gateway's certificate below the home of a program, and its variables: every client reads one of them.
-CERTIFICATE: Final = "gateway.pem"
+_CERTIFICATE: Final = "gateway.pem"
+#: The same for Java, whose usual word opens it, and the options by which Maven finds both.
+_TRUSTSTORE: Final = "gateway.p12"
+_WORD: Final = "changeit"
+_OF_MAVEN: Final = (
+    "-Dhttp.proxyHost=127.0.0.1 -Dhttps.proxyHost=127.0.0.1 -Dhttp.nonProxyHosts= -Dhttp.proxyPort={0} -Dhttps.proxyPort={0} "
+    f"-Djavax.net.ssl.trustStore={{1}}/{_TRUSTSTORE} -Djavax.net.ssl.trustStorePassword={_WORD}"
+)
 _OF_CERTIFICATES: Final = (
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"),
     *("npm_config_cafile", "GIT_SSL_CAINFO"),
@@ -31,9 +41,19 @@ def client_variables(home: str, port: int) -> dict[str, str]:
     return {
         **dict.fromkeys(_OF_PROXIES, f"http://127.0.0.1:{port}"),
         **dict.fromkeys(_WITHOUT_PROXY, ""),
-        **dict.fromkeys(_OF_CERTIFICATES, f"{home}/{CERTIFICATE}"),
+        **dict.fromkeys(_OF_CERTIFICATES, f"{home}/{_CERTIFICATE}"),
         "HOME": home,
+        "MAVEN_OPTS": _OF_MAVEN.format(port, home),
     }
+
+
+def client_files(gateway: EgressGateway | None) -> dict[str, bytes]:
+    """Return the files below the home by which every client trusts the gateway."""
+    if gateway is None:
+        return {_CERTIFICATE: b""}
+    named = pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(gateway.certificate), b"gateway")
+    store = pkcs12.serialize_java_truststore([named], BestAvailableEncryption(_WORD.encode()))
+    return {_CERTIFICATE: gateway.certificate, _TRUSTSTORE: store}
 
 
 async def while_served(gateway: EgressGateway | None, listening: socket.socket, work: Coroutine[object, object, T]) -> T:

@@ -7,6 +7,7 @@ page of a registry during it.
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Collection
 from typing import Final, Protocol
 from urllib.parse import urljoin
@@ -32,6 +33,13 @@ _INDEXES: Final = {
         r"/(?P<name>[a-z0-9!._~/-]{1,300})/@(?:latest|v/list|v/(?P<version>v[0-9][A-Za-z0-9.!+-]{0,100})\.(?:info|mod|zip))"
     ),
 }
+#: A file of a Maven repository or the list of an artifact's versions, or the digest of either.
+_MAVEN: Final = TextPattern(
+    r"/(?P<group>[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)/(?P<name>[A-Za-z0-9_.-]+)/(?:maven-metadata\.xml|"
+    r"(?P<version>[A-Za-z0-9_.-]+)/(?P<file>[A-Za-z0-9_.-]+)\.(?:aar|exe|jar|module|pom|so|tar\.gz|war|xml|zip))"
+    r"(?:\.(?:md5|sha1|sha256|sha512))?"
+)
+_WORD: Final = BytesPattern(rb"([A-Za-z0-9_.-]{1,200})")
 _UNLISTED: Final = "no index page of this pull names it: ask for the package's index first"
 
 
@@ -157,6 +165,50 @@ class IndexedAddresses:
         base = source.index.rstrip("/") if source else ""
         inside = source is not None and parts.raw_path.startswith(base + "/") and not parts.raw_query_string
         return source, parts.raw_path[len(base) :] if inside else ""
+
+
+class MavenAddresses(IndexedAddresses):
+    """Files of a Maven repository whose group, name and version are words of a POM, or of a list of versions, of this pull.
+
+    A name or a version may join two words, as in ``scala-library_${scala.version}``. ``named`` are the first POMs.
+    """
+
+    def __init__(self, sources: tuple[EgressSource, ...], named: Collection[bytes]) -> None:
+        super().__init__(sources)
+        self._words = {"", "tests"}
+        for each in named:
+            self.learn("", "", each)
+
+    def refusal(self, url: str) -> str:
+        parts = self._split(url)
+        unknown = next((each for each in parts if not self._is_known(each)), "")
+        return _UNLISTED if not parts else f"no POM of this pull has {unknown[:100]!r}" if unknown else ""
+
+    def reads(self, url: str) -> bool:
+        return url.endswith((".pom", "/maven-metadata.xml")) and bool(self._split(url))
+
+    def learn(self, url: str, media_type: str, content: bytes) -> None:
+        del url, media_type
+        self._words |= {each.decode() for each in itertools.islice(_WORD.groups(content), _MOST - len(self._words))}
+
+    def _is_known(self, word: str) -> bool:
+        cuts = ((word[:cut], word[cut:]) for cut in range(len(word) + 1))
+        return any(first in self._words and last in self._words for first, last in cuts)
+
+    def _split(self, url: str) -> tuple[str, ...]:
+        """Return group, name, version and classifier of a file; empty for any other address."""
+        source, path = self._place(url)
+        parts = _MAVEN.fullmatch(path) if source is not None and source.ecosystem == "java" else None
+        if parts is None:
+            return ()
+        stem = f"{parts['name']}-{parts.get('version', '')}"
+        file = parts.get("file", stem)
+        is_file = file == stem or file.startswith(f"{stem}-")
+        return (
+            (parts["group"].replace("/", "."), parts["name"], parts.get("version", ""), file[len(stem) + 1 :])
+            if is_file
+            else ()
+        )
 
 
 def _package(source: EgressSource | None, path: str) -> str | None:

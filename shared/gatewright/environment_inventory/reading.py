@@ -27,7 +27,8 @@ def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> Inventor
     real = prefix.resolve()
     tree = InstalledTree(real.parent, MODULES) if real.name == MODULES else InstalledTree(real)
     record = read_record(prefix)
-    kind = ecosystem or (record.ecosystem if record is not None else _ecosystem_of(tree))
+    named = record.ecosystem if record is not None else _ecosystem_of(tree)
+    kind = ecosystem or ("other" if named == "java" else named)
     if kind == "other":
         tree.fault("no packages of a known ecosystem")
     else:

@@ -26,6 +26,7 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 _VARIABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "rust": {"CARGO_HOME": "@PREFIX@/cargo", "CARGO_NET_OFFLINE": "true"},
     "go": {"GOMODCACHE": "@PREFIX@/modules", "GOPROXY": "off", "GOTOOLCHAIN": "local"},
+    "java": {"MAVEN_OPTS": "-Dmaven.conf=@PREFIX@/maven"},
 }
 
 
@@ -48,7 +49,7 @@ class PreparedEnvironment(msgspec.Struct, frozen=True):
     tool: str
     sources: dict[str, str]
     installs: str = ""
-    ecosystem: Literal["python", "node", "rust", "go"] = "python"
+    ecosystem: Literal["python", "node", "rust", "go", "java"] = "python"
     mounts: dict[str, str] = {}
     results: dict[str, str] = {}
     egress: EgressSummary | None = None

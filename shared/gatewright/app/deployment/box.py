@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gatewright.app.deployment.policy import DeploymentEntry
-from gatewright.app.gateway_clients import CERTIFICATE, client_variables, read_output, while_served
+from gatewright.app.gateway_clients import client_files, client_variables, read_output, while_served
 from gatewright.egress.gateway import EgressGateway
 from gatewright.git.mirror import Mirror
 from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits
@@ -48,7 +48,7 @@ async def run_boxed(
     """
     furnishing = Furnishing(
         variables={**variables, **client_variables(HOME_INSIDE, DOOR_PORT)},
-        files={CERTIFICATE: gateway.certificate if gateway is not None else b""},
+        files=client_files(gateway),
     )
     sandbox = BubblewrapSandbox()
     limits = replace(_LIMITS, wall_seconds=float(entry.timeout_sec))

@@ -28,7 +28,7 @@ from gatewright.egress.policy import EgressPolicy
 from gatewright.environment_state import MADE
 from gatewright.sandbox.environments import EGRESS_LOG, PREPARED, EgressSummary, PreparedEnvironment
 
-Ecosystem = Literal["python", "node", "rust", "go"]
+Ecosystem = Literal["python", "node", "rust", "go", "java"]
 Note = Callable[[str], None]
 #: Suffix of a source: the digest covers the file's packages, not the file.
 PACKAGES = " (packages)"

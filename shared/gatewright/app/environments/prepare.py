@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import go_plans
+from gatewright.app.environments.maven_install import maven_plans
 from gatewright.app.environments.node_install import node_plans
 from gatewright.app.environments.pinned_uv import Make
 from gatewright.app.environments.plan import Ecosystem, EnvironmentPlan, Installer, Note, is_made, made_once
@@ -39,6 +40,7 @@ _PROGRAMS: dict[Ecosystem, frozenset[str]] = {
     ),
     "rust": frozenset({"cargo", "rustc"}),
     "go": frozenset({"go", "gofmt"}),
+    "java": frozenset({"mvn"}),
 }
 
 
@@ -104,6 +106,8 @@ async def _plans(
             return await rust_plans(tree, commands, installer)
         case "go":
             return await go_plans(tree, commands, installer)
+        case "java":
+            return await maven_plans(tree, installer, named=_is_named("java", commands))
 
 
 def _wanted_ecosystems(commands: Sequence[str]) -> list[Ecosystem]:
@@ -142,6 +146,7 @@ def _nothing(commands: Sequence[str]) -> str:
         "node": "no package.json that asks for any",
         "rust": "no Cargo.lock with packages of a registry",
         "go": "no go.sum",
+        "java": "no pom.xml at the top",
     }
     wanted = [each for each in absent if any(_is_named(ecosystem, commands) for ecosystem in _PROGRAMS if ecosystem == each)]
     named = "; ".join(absent[each] for each in wanted)

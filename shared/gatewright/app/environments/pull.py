@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import Installer, log_of
 from gatewright.app.environments.tool import SECONDS, ended_badly, run_on_host
-from gatewright.app.gateway_clients import CERTIFICATE, client_variables, read_output, while_served
+from gatewright.app.gateway_clients import client_files, client_variables, read_output, while_served
 from gatewright.clock import SystemClock
 from gatewright.egress.allowed import AllowedAddresses
 from gatewright.egress.gateway import EgressGateway
@@ -152,7 +152,7 @@ class PullPhase:
         return {**{name: value.replace(HOME, home) for name, value in given.items()}, **client_variables(home, port)}
 
     def _files(self) -> dict[str, bytes]:
-        return {CERTIFICATE: self._gateway.certificate if self._gateway else b"", **self._registries.files}
+        return {**client_files(self._gateway), **self._registries.files}
 
     async def _run_boxed(
         self, argv: Sequence[str], folder: Path, variables: Mapping[str, str], shown: Sequence[Path]

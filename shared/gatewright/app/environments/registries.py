@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
+from xml.sax.saxutils import escape
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.node_recipe import PUBLIC_HOSTS
@@ -28,7 +29,7 @@ from gatewright.egress.addresses import canonical_address
 from gatewright.egress.allowed import ExactAddresses, IndexedAddresses
 from gatewright.egress.policy import PUBLIC, EgressSource
 from gatewright.errors import ConfigurationError
-from gatewright.foreign_documents import UnreadableDocumentError, read_json, read_toml
+from gatewright.foreign_documents import UnreadableDocumentError, read_json, read_toml, read_xml
 from gatewright.patterns import BytesPattern
 from gatewright.sandbox import sandbox_account
 from gatewright.sandbox.prefix import home_folders, inspect_installation
@@ -359,6 +360,32 @@ def go_registries(settings: Mapping[str, Any], installer: Installer) -> Registri
     return found.registries({"GOPROXY": ",".join(proxies) or "off", "GOSUMDB": sums, **kept})
 
 
+def java_registries(installer: Installer) -> tuple[Registries, bytes]:
+    """Return Maven Central, or the mirror of it in the user's ``settings.xml``, and settings that name nothing else.
+
+    Raises NotPreparedError for an unreadable file, and for a password that only the user's Maven can decrypt.
+    """
+    path = Path(installer.variables.get("HOME", "/nonexistent"), ".m2/settings.xml")
+    try:
+        settings = read_xml((_text_of(path) or "<settings/>").encode())
+    except UnreadableDocumentError as error:
+        raise NotPreparedError(f"{path} of your Maven cannot be read: {error}") from error
+    variables = {f"env.{name}": value for name, value in installer.variables.items()}
+    mirrors, servers = (
+        [{each.tag.rpartition("}")[2]: _expanded((each.text or "").strip(), variables) for each in table} for table in tables]
+        for tables in (settings.iterfind("{*}mirrors/{*}mirror"), settings.iterfind("{*}servers/{*}server"))
+    )
+    own = {"id": "central", "url": "https://repo.maven.apache.org/maven2"}
+    mirror = next((each for each in mirrors if {"*", "external:*", "central"} & {*each.get("mirrorOf", "").split(",")}), own)
+    server = next((each for each in servers if each.get("id") == mirror.get("id")), {})
+    if server.get("password", "").startswith("{"):
+        raise NotPreparedError(f"{path}: the password of {server['id']} is encrypted: give it as ${{env.NAME}}")
+    found = UserSources("java", installer)
+    address = found.add(mirror.get("url", ""), _userinfo(server.get("username"), server.get("password")))
+    place = f"<id>central</id><mirrorOf>*</mirrorOf><url>{escape(address)}</url>"
+    return found.registries({}), f"<settings><mirrors><mirror>{place}</mirror></mirrors></settings>".encode()
+
+
 def _is_address(text: str) -> bool:
     try:
         return bool(canonical_address(text))
@@ -384,7 +411,7 @@ def _userinfo(user: str | None, password: str | None) -> str:
 
 
 def _expanded(value: str, variables: Mapping[str, str]) -> str:
-    """Return an npmrc's value with its ``${NAME}``."""
+    """Return a value of a configuration with its ``${NAME}``."""
     for name, content in variables.items():
         value = value.replace(f"${{{name}}}", content)
     return value
