@@ -53,6 +53,13 @@ def read_json(data: bytes | str, kind: Any = Any) -> Any:
         raise UnreadableDocumentError(str(error)) from error
 
 
+def table_of(document: Any, *names: str) -> dict[str, Any]:
+    """The table at ``names``, one in the other, or ``document`` itself; an empty one where there is none."""
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
 def read_xml(content: bytes) -> Element:
     """The root of a document of UTF-8 without a DTD, which could define entities. Raises UnreadableDocumentError."""
     text = content.decode("utf-8", "replace")

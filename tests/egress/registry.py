@@ -15,11 +15,35 @@ from typing import Any
 from aiohttp import web
 
 from gatewright.clock import SystemClock
-from gatewright.egress.allowed import AllowedAddresses, AnyAddress
+from gatewright.egress.allowed import AllowedAddresses
 from gatewright.egress.authority import PullAuthority
 from gatewright.egress.gateway import EgressGateway, Sending
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressRecord
+
+
+class AnyAddress:
+    """Allows everything that the hosts of the policy have."""
+
+    def refusal(self, url: str) -> str:
+        return ""
+
+    def reads(self, url: str) -> bool:
+        return False
+
+    def learn(self, url: str, media_type: str, content: bytes) -> None:
+        pass
+
+
+class ExactAddresses(AnyAddress):
+    """Allows the given addresses, which are canonical."""
+
+    def __init__(self, *urls: str) -> None:
+        self._urls = urls
+
+    def refusal(self, url: str) -> str:
+        return "" if url in self._urls else "it was not given"
+
 
 #: The hosts of the registry's certificate; ``OTHER`` belongs to another source, ``FOREIGN`` to none.
 INDEX, FILES, OTHER, FOREIGN = "index.example", "files.example", "other.example", "foreign.example"

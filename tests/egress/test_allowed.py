@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gatewright.egress.allowed import AnyAddress, ExactAddresses, IndexedAddresses
+from gatewright.egress.allowed import IndexedAddresses
 from gatewright.egress.policy import PUBLIC, EgressSource
 
 OWN = EgressSource(name="own", hosts=("own.example",), private=True, credential="KEY", ecosystem="python", index="/+simple")
@@ -20,17 +20,6 @@ def page(*links: str, media_type: str = "text/html") -> tuple[str, bytes]:
     if "json" in media_type:
         return media_type, json.dumps({"files": [{"url": each} for each in links]}).encode()
     return media_type, "".join(f'<a data-x="a>b" href="{each}">f</a>\n' for each in links).encode()
-
-
-def test_any_address_allows_what_the_hosts_have() -> None:
-    assert AnyAddress().refusal("https://pypi.org/anything?x=y") == ""
-    assert not AnyAddress().reads(PYPI)
-
-
-def test_exact_addresses_allow_no_other() -> None:
-    allowed = ExactAddresses([f"{FILE}#sha256=00", "https://pypi.org:443/a%41"])
-    assert [allowed.refusal(each) for each in (FILE, "https://pypi.org/aA")] == ["", ""]
-    assert all(allowed.refusal(each) for each in (f"{FILE}?x=y", FILE + "/", FILE.upper(), PYPI))
 
 
 REFUSED = [

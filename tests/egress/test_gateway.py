@@ -13,12 +13,23 @@ from typing import Any
 import pytest
 
 from gatewright.clock import SystemClock
-from gatewright.egress.allowed import AnyAddress
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressLog, EgressRecord, parse_egress_log
 from gatewright.errors import ConfigurationError
-from tests.egress.registry import FILES, INDEX, OTHER, RefusedTunnelError, Registry, get, read_body, read_head, served, standard
+from tests.egress.registry import (
+    FILES,
+    INDEX,
+    OTHER,
+    AnyAddress,
+    RefusedTunnelError,
+    Registry,
+    get,
+    read_body,
+    read_head,
+    served,
+    standard,
+)
 from tests.git.access.servers import make_certificate
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.maven_install import maven_plans
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.egress.record import parse_egress_log
@@ -144,3 +145,23 @@ async def test_code_of_an_inherited_pom_is_refused_unseen(central: Files, tmp_pa
     with pytest.raises(NotPreparedError, match=r"far/top/1/top-1: <extensions> loads code"):
         await prepared(tmp_path, files, user_of(central, tmp_path / "user"))
     assert not [each for each in central.seen if "evil" in each]
+
+
+ODD = {
+    "a DTD": '<!DOCTYPE p [<!ENTITY a "b">]><project>&a;</project>',
+    "no XML": "<project>",
+    "deep": "<a>" * 20_000 + "</a>" * 20_000,
+    "a path as group": POM.replace("<groupId>demo", "<groupId>/etc", 1),
+    "a path as version": POM.replace("<version>1<", "<version>../../x<", 1),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+async def test_an_odd_pom_is_refused_before_maven_starts(kind: str) -> None:
+    with pytest.raises(NotPreparedError):
+        await maven_plans(Tree({"pom.xml": ODD[kind]}), Installer({}), named=True)
+
+
+async def test_a_change_of_a_comment_keeps_the_environment() -> None:
+    plans = [await maven_plans(Tree({"pom.xml": each}), Installer({}), named=True) for each in (POM, POM + "<!-- changed -->")]
+    assert len({plan.digest for (plan,) in plans}) == 1

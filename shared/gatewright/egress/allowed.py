@@ -56,29 +56,6 @@ class AllowedAddresses(Protocol):
         """Read the addresses that an answer names."""
 
 
-class AnyAddress:
-    """Everything that the hosts of the policy have. Names and queries can then carry data to them."""
-
-    def refusal(self, url: str) -> str:  # noqa: ARG002 - the protocol's
-        return ""
-
-    def reads(self, url: str) -> bool:  # noqa: ARG002 - the protocol's
-        return False
-
-    def learn(self, url: str, media_type: str, content: bytes) -> None:
-        pass
-
-
-class ExactAddresses(AnyAddress):
-    """The given addresses only, for example those that a lock file names."""
-
-    def __init__(self, urls: Collection[str]) -> None:
-        self._urls = frozenset(str(canonical_address(each)) for each in urls)
-
-    def refusal(self, url: str) -> str:
-        return "" if url in self._urls else "the lock file does not name it"
-
-
 class IndexedAddresses:
     """Index pages of packages, and the files that an index page of this pull names.
 

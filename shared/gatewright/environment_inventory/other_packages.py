@@ -9,8 +9,8 @@ import posixpath
 from string import hexdigits
 from typing import Any, Final
 
-from gatewright.environment_inventory.trees import InstalledTree, host_of, one_line, table
-from gatewright.foreign_documents import UnreadableDocumentError, read_toml
+from gatewright.environment_inventory.trees import InstalledTree, host_of, one_line
+from gatewright.foreign_documents import UnreadableDocumentError, read_toml, table_of
 
 MODULES: Final = "node_modules"
 CHECKSUMS: Final = ".cargo-checksum.json"
@@ -28,9 +28,9 @@ def read_node(tree: InstalledTree) -> None:
     requested: set[str] = set()
     for path in sorted(path for path in tree.files if f"/{path}".endswith(f"/{_HIDDEN_LOCK}")):
         top = path.removesuffix(_HIDDEN_LOCK)
-        locked |= {f"{top}{name}": table(facts) for name, facts in table(tree.read_object(path).get("packages")).items()}
+        locked |= {f"{top}{name}": table_of(facts) for name, facts in table_of(tree.read_object(path).get("packages")).items()}
         manifest = tree.read_object(f"{top}package.json") if f"{top}package.json" in tree.files else {}
-        requested |= {f"{top}{MODULES}/{name}" for kind in _REQUESTS for name in table(manifest.get(kind))}
+        requested |= {f"{top}{MODULES}/{name}" for kind in _REQUESTS for name in table_of(manifest.get(kind))}
     roots = [path.removesuffix("/package.json") for path in sorted(tree.files) if _is_node_root(path)]
     for folder in roots:
         facts, manifest = locked.get(folder, {}), tree.read_object(f"{folder}/package.json")
@@ -43,7 +43,7 @@ def read_node(tree: InstalledTree) -> None:
             "npm",
             name,
             manifest.get("version"),
-            licence=one_line(str(table(licence).get("type", licence) or "")),
+            licence=one_line(str(table_of(licence).get("type", licence) or "")),
             archive=_integrity(facts.get("integrity")),
             source=host_of(facts.get("resolved")),
             direct=folder in requested if requested and folder in locked else None,
@@ -77,12 +77,12 @@ def read_rust(tree: InstalledTree) -> None:
     for folder in crates:
         listing = tree.read_object(f"{folder}/{CHECKSUMS}")
         try:
-            package = table(read_toml(tree.read(f"{folder}/Cargo.toml")).get("package"))
+            package = table_of(read_toml(tree.read(f"{folder}/Cargo.toml")).get("package"))
         except UnreadableDocumentError as error:
             tree.fault(f"{folder}/Cargo.toml: {error}")
             continue
         listed = {f"{folder}/{CHECKSUMS}"}
-        for name, sha256 in table(listing.get("files")).items():
+        for name, sha256 in table_of(listing.get("files")).items():
             path = posixpath.normpath(f"{folder}/{name}")
             if not path.startswith(f"{folder}/"):
                 tree.fault(f"{folder}/{CHECKSUMS} names {name}, which is outside of the crate")

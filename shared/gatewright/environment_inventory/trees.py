@@ -38,11 +38,6 @@ def host_of(url: object) -> str | None:
         return None
 
 
-def table(value: object) -> dict[str, Any]:
-    """Return ``value`` if it is a table, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
 @dataclass
 class InstalledTree:
     """The regular ``files`` below ``root`` by path, with their sizes, and all ``others`` but folders; not __pycache__.

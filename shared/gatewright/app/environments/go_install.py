@@ -19,7 +19,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
 from gatewright.app.environments.pull import pull_phase
 from gatewright.app.environments.registries import go_registries
-from gatewright.app.environments.tool import run_tool, write_files
+from gatewright.app.environments.tool import read_file, run_tool, write_files
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.egress.allowed import IndexedAddresses
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
@@ -41,12 +41,7 @@ async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installe
         return ()
     if len(listed) > _MOST_FILES:
         raise NotPreparedError(f"more than {_MOST_FILES} modules of Go in one repository; {ADVICE}")
-    files = {}
-    for path in sorted(listed, key=lambda each: (each != "go.sum", each)):
-        content = await tree.read(path)
-        if content is None:
-            raise NotPreparedError(f"{path} is not a file of the repository that can be read")
-        files[path] = content
+    files = {path: await read_file(tree, path) for path in sorted(listed, key=lambda each: (each != "go.sum", each))}
     go = shutil.which("go", path=installer.search)
     if go is None:
         raise NotPreparedError("go.sum is installed by go, which this host has not: install it")

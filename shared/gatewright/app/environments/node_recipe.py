@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import PACKAGES as PACKAGES_ALONE
+from gatewright.app.environments.tool import read_file
 from gatewright.ecosystems.node.members import MANIFEST, PACKAGES, member_folders, workspace_globs
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import below
@@ -105,7 +106,7 @@ async def unlocked_folders(tree: TreeFiles, folders: Iterable[str]) -> tuple[str
     for folder in sorted({"", *folders}):
         inside = below(tree, folder)
         if MANIFEST in inside.paths:
-            manifest = _parse_json(posixpath.join(folder, MANIFEST), await _content(inside, MANIFEST))
+            manifest = _parse_json(posixpath.join(folder, MANIFEST), await read_file(inside, MANIFEST))
             if not folder and await workspace_globs(inside):
                 return ("",)
             if _specs(manifest):
@@ -123,14 +124,14 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     manifests = (MANIFEST, *(posixpath.join(each, MANIFEST) for each in await _folders(inside)))
     if len(manifests) > _MOST_MANIFESTS:
         raise NotPreparedError(f"more than {_MOST_MANIFESTS} packages in one repository: {ADVICE}")
-    files = {path: await _content(inside, path) for path in manifests}
+    files = {path: await read_file(inside, path) for path in manifests}
     for path, content in files.items():
         parsed = _parse_json(path, content)
         _check_manifest(path, parsed, inside)
         files[path] = json.dumps({name: value for name, value in parsed.items() if name not in _UNREAD}).encode()
     if not lock:
         return NodeRecipe(folder, lock, files, frozenset())
-    files[lock] = await _content(inside, lock)
+    files[lock] = await read_file(inside, lock)
     if lock == _PNPM_LOCK:
         if found := _LED_ELSEWHERE.first(files[lock]):
             raise NotPreparedError(f"{lock} has what is not a package of a registry: {_shorten(found)}; {ADVICE}")
@@ -156,7 +157,7 @@ async def _folders(tree: TreeFiles) -> tuple[str, ...]:
     waiting = ["", *found]
     while waiting:
         folder = waiting.pop()
-        manifest = _parse_json(MANIFEST, await _content(tree, posixpath.join(folder, MANIFEST)))
+        manifest = _parse_json(MANIFEST, await read_file(tree, posixpath.join(folder, MANIFEST)))
         for spec in _specs(manifest).values():
             if spec.startswith(("file:", "link:")):
                 inside = posixpath.normpath(posixpath.join(folder, spec.partition(":")[2]))
@@ -164,13 +165,6 @@ async def _folders(tree: TreeFiles) -> tuple[str, ...]:
                     found.add(inside)
                     waiting.append(inside)
     return tuple(sorted(found))
-
-
-async def _content(tree: TreeFiles, path: str) -> bytes:
-    content = await tree.read(path) if path in tree.paths else None
-    if content is None:
-        raise NotPreparedError(f"{path} is not a file of the repository that can be read")
-    return content
 
 
 def _parse_json(path: str, content: bytes) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 from gatewright.app.environments.requirements import normalise_name
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_toml
+from gatewright.foreign_documents import table_of
 from gatewright.patterns import TextPattern
 
 _NAME = TextPattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -51,9 +52,9 @@ async def project_record(tree: TreeFiles) -> ProjectRecord | None:
     """Return the record of the project at the top of ``tree``; None without metadata."""
     content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
     document = read_toml(content or b"")
-    tool = _table(document, "tool")
-    poetry = _table(tool, "poetry")
-    project = _table(document, "project") or poetry
+    tool = table_of(document, "tool")
+    poetry = table_of(tool, "poetry")
+    project = table_of(document, "project") or poetry
     name = project.get("name")
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         return None
@@ -61,9 +62,9 @@ async def project_record(tree: TreeFiles) -> ProjectRecord | None:
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
         version = await _written_version(tree, tool, name)
     tables = {
-        "console_scripts": {**_table(project, "scripts"), **_table(poetry, "scripts")},
-        **_table(project, "entry-points"),
-        **_table(poetry, "plugins"),
+        "console_scripts": {**table_of(project, "scripts"), **table_of(poetry, "scripts")},
+        **table_of(project, "entry-points"),
+        **table_of(poetry, "plugins"),
     }
     return ProjectRecord(name, version, tuple(sorted(_points(tables))))
 
@@ -124,9 +125,9 @@ def _points(tables: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
 async def _written_version(tree: TreeFiles, tool: Mapping[str, Any], name: str) -> str:
     """Return the version from the file that the backend would read, or from the usual files."""
     package = normalise_name(name).replace("-", "_")
-    attribute = _table(_table(_table(tool, "setuptools"), "dynamic"), "version").get("attr")
+    attribute = table_of(tool, "setuptools", "dynamic", "version").get("attr")
     module = attribute.rpartition(".")[0].replace(".", "/") if isinstance(attribute, str) else package
-    version_path = _table(_table(tool, "hatch"), "version").get("path")
+    version_path = table_of(tool, "hatch", "version").get("path")
     usual = [f"{top}{each}" for each in (module, package) for top in ("src/", "")]
     endings = ("/__init__.py", "/_version.py", "/__version__.py", "/version.py", "/__about__.py", ".py")
     for path in (
@@ -137,8 +138,3 @@ async def _written_version(tree: TreeFiles, tool: Mapping[str, Any], name: str) 
         if content is not None and (found := _ASSIGNED.findall(content[:65536].decode("utf-8", "replace"))):
             return found[0].rstrip("\"'").replace("'", '"').rpartition('"')[2]
     return _UNKNOWN
-
-
-def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = table.get(key)
-    return found if isinstance(found, dict) else {}

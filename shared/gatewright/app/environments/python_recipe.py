@@ -18,6 +18,7 @@ from gatewright.app.environments.plan import PACKAGES
 from gatewright.app.environments.requirements import Requirements, is_named, normalise_name, read_requirements
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
+from gatewright.foreign_documents import table_of
 
 #: Increase this with every change of the result for the same files.
 _VERSION = 3
@@ -107,7 +108,7 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         lines=tuple(dict.fromkeys(asked.lines)),
         constraints=tuple(dict.fromkeys(asked.constraints)),
         notes=tuple(asked.notes),
-        requires_python=str(_table(pyproject, "project").get("requires-python", "")),
+        requires_python=str(table_of(pyproject, "project").get("requires-python", "")),
         locked=_UV if lock == _UV else "",
         fewer=fewer,
         building=_for_building(pyproject, commands),
@@ -122,7 +123,7 @@ def _for_building(pyproject: Mapping[str, Any], commands: Sequence[str]) -> tupl
     """Return the project's build requirements if a command builds it: locks do not include them."""
     if not any("setup.py" in command.split() for command in commands):
         return ()
-    return tuple(line for line in _strings(_table(pyproject, "build-system").get("requires")) if is_named(line) is not None)
+    return tuple(line for line in _strings(table_of(pyproject, "build-system").get("requires")) if is_named(line) is not None)
 
 
 async def _add_requirement_files(
@@ -158,11 +159,11 @@ def _add_runner(commands: Sequence[str], asked: Requirements) -> None:
 
 async def _add_project_tables(tree: TreeFiles, pyproject: Mapping[str, Any], asked: Requirements) -> None:
     """Add the packages of the project's own tables, with extras and groups for tests."""
-    project = _table(pyproject, "project")
+    project = table_of(pyproject, "project")
     found = [*_strings(project.get("dependencies"))]
-    extras = {normalise_name(name): [*_strings(lines)] for name, lines in _table(project, "optional-dependencies").items()}
+    extras = {normalise_name(name): [*_strings(lines)] for name, lines in table_of(project, "optional-dependencies").items()}
     found += [line for name, lines in extras.items() if name in _FOR_TESTS for line in lines]
-    groups = _table(pyproject, "dependency-groups")
+    groups = table_of(pyproject, "dependency-groups")
     found += _lines_of_groups(groups, [name for name in groups if normalise_name(name) in _FOR_TESTS])
     own = normalise_name(str(project.get("name", "")))
     if "pyproject.toml" in tree.paths:
@@ -209,7 +210,7 @@ def _poetry_lines(content: bytes) -> Iterator[str]:
         if not isinstance(package, dict) or package.get("optional") is True:
             continue
         name, version = package.get("name"), package.get("version")
-        if "source" in package and _table(package, "source").get("type") not in (None, "legacy"):
+        if "source" in package and table_of(package, "source").get("type") not in (None, "legacy"):
             raise NotPreparedError(f"{_POETRY}: {name} does not come from a registry")
         marker = package.get("markers")
         files = package.get("files")
@@ -219,11 +220,6 @@ def _poetry_lines(content: bytes) -> Iterator[str]:
         if is_named(line) is None:
             raise NotPreparedError(f"{_POETRY}: {name!r} is not a package of a registry")
         yield line
-
-
-def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = table.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _strings(value: object) -> Iterator[str]:

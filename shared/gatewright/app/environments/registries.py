@@ -26,10 +26,10 @@ from gatewright.app.environments.plan import Ecosystem, Installer
 from gatewright.app.environments.pull import HOME, Registries
 from gatewright.app.environments.tool import run_tool
 from gatewright.egress.addresses import canonical_address
-from gatewright.egress.allowed import ExactAddresses, IndexedAddresses
+from gatewright.egress.allowed import IndexedAddresses
 from gatewright.egress.policy import PUBLIC, EgressSource
 from gatewright.errors import ConfigurationError
-from gatewright.foreign_documents import UnreadableDocumentError, read_json, read_toml, read_xml
+from gatewright.foreign_documents import UnreadableDocumentError, read_json, read_toml, read_xml, table_of
 from gatewright.patterns import BytesPattern
 from gatewright.sandbox import sandbox_account
 from gatewright.sandbox.prefix import home_folders, inspect_installation
@@ -236,11 +236,11 @@ class NodeAddresses(UserIndexes):
             name, _, version = package.decode("utf-8", "replace").rpartition("@" if b"@" in package[1:] else "/")
             archive = f"{name}/-/{name.rpartition('/')[2]}-{version}.tgz"
             named |= {f"{registry.decode()}/{archive}" for registry in self._registries}
-        self._locked = ExactAddresses([each for each in named if _is_address(each)])
+        self._locked = {_canonical(each) for each in named}
 
     def refusal(self, url: str) -> str:
         """See ``AllowedAddresses``."""
-        return self._locked.refusal(url) and super().refusal(url)
+        return "" if url in self._locked else super().refusal(url)
 
     def learn(self, url: str, media_type: str, content: bytes) -> None:
         """See ``AllowedAddresses``."""
@@ -327,13 +327,13 @@ def rust_registries(installer: Installer) -> tuple[Registries, str]:
     home = Path(installer.variables.get("CARGO_HOME") or Path(installer.variables.get("HOME", "/nonexistent"), ".cargo"))
     settings, tokens = _toml_of(home, "config"), _toml_of(home, "credentials")
     found = UserSources("rust", installer)
-    found.trusted = str(_table(settings, "http").get("cainfo") or "")
+    found.trusted = str(table_of(settings, "http").get("cainfo") or "")
     keys = {
-        str(table.get("index", "")).removeprefix("sparse+"): str(_table(_table(tokens, "registries"), name).get("token", ""))
-        for name, table in _tables(_table(settings, "registries"))
+        str(table.get("index", "")).removeprefix("sparse+"): str(table_of(tokens, "registries", name).get("token", ""))
+        for name, table in _tables(table_of(settings, "registries"))
     }
     lines: list[str] = []
-    for name, table in _tables(_table(settings, "source")):
+    for name, table in _tables(table_of(settings, "source")):
         lines.append(f"[source.{json.dumps(name)}]")
         for key, text in ((key, str(value)) for key, value in table.items()):
             bare = text.removeprefix("sparse+")
@@ -342,7 +342,7 @@ def rust_registries(installer: Installer) -> tuple[Registries, str]:
             else:
                 shown = found.add_folder(str(home.parent / text)) if key in {"directory", "local-registry"} else text
             lines.append(f"{json.dumps(key)} = {json.dumps(shown)}")
-    if "replace-with" not in _table(_table(settings, "source"), "crates-io"):
+    if "replace-with" not in table_of(settings, "source", "crates-io"):
         found.add(f"https://{_CRATES_IO}/")
     return found.registries({}), "".join(f"{line}\n" for line in lines)
 
@@ -376,7 +376,9 @@ def java_registries(installer: Installer) -> tuple[Registries, bytes]:
         for tables in (settings.iterfind("{*}mirrors/{*}mirror"), settings.iterfind("{*}servers/{*}server"))
     )
     own = {"id": "central", "url": "https://repo.maven.apache.org/maven2"}
-    mirror = next((each for each in mirrors if {"*", "external:*", "central"} & {*each.get("mirrorOf", "").split(",")}), own)
+    named = [{*each.get("mirrorOf", "").replace(" ", "").split(",")} for each in mirrors]
+    covers = ("!central" not in each and bool(each & {"*", "external:*", "central"}) for each in named)
+    mirror = next((each for each, fits in zip(mirrors, covers, strict=True) if fits), own)
     server = next((each for each in servers if each.get("id") == mirror.get("id")), {})
     if server.get("password", "").startswith("{"):
         raise NotPreparedError(f"{path}: the password of {server['id']} is encrypted: give it as ${{env.NAME}}")
@@ -386,11 +388,12 @@ def java_registries(installer: Installer) -> tuple[Registries, bytes]:
     return found.registries({}), f"<settings><mirrors><mirror>{place}</mirror></mirrors></settings>".encode()
 
 
-def _is_address(text: str) -> bool:
+def _canonical(text: str) -> str:
+    """Return an address in its canonical form; empty for other text."""
     try:
-        return bool(canonical_address(text))
+        return str(canonical_address(text))
     except ValueError:
-        return False
+        return ""
 
 
 def host_of(url: str) -> str:
@@ -430,11 +433,6 @@ def _toml_of(home: Path, name: str) -> dict[str, Any]:
         return read_toml(text.encode(), _MOST_BYTES)
     except UnreadableDocumentError as error:
         raise NotPreparedError(f"{home / name} of your cargo cannot be read: {error}") from error
-
-
-def _table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = table.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def _tables(table: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.tool import read_file
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.patterns import TextPattern
 
@@ -62,9 +63,7 @@ async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, c
     """Add the content of ``path``, and of its includes. Raises NotPreparedError for refused content."""
     if path in into.by_file:
         return
-    content = await tree.read(path)
-    if content is None:
-        raise NotPreparedError(f"{path} is not a file of the repository that can be read")
+    content = await read_file(tree, path)
     if len(into.by_file) >= _MOST_FILES:
         raise NotPreparedError(f"{path}: more than {_MOST_FILES} requirement files include each other")
     into.by_file[path] = ()

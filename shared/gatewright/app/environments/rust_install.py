@@ -24,7 +24,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import PACKAGES, EnvironmentPlan, Installer, Made
 from gatewright.app.environments.pull import pull_phase
 from gatewright.app.environments.registries import rust_registries
-from gatewright.app.environments.tool import run_tool, write_files
+from gatewright.app.environments.tool import read_file, run_tool, write_files
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.egress.allowed import IndexedAddresses
 from gatewright.foreign_documents import UnreadableDocumentError, read_toml
@@ -51,8 +51,8 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
     del commands
     if _MANIFEST not in tree.paths or await _is_vendored(tree):
         return ()
-    files = {path: await _content(tree, path) for path in sorted(tree.paths) if posixpath.basename(path) == _MANIFEST}
-    lock = await _content(tree, _LOCK) if _LOCK in tree.paths else None
+    files = {path: await read_file(tree, path) for path in sorted(tree.paths) if posixpath.basename(path) == _MANIFEST}
+    lock = await read_file(tree, _LOCK) if _LOCK in tree.paths else None
     if not (any(_asks_for_crates(content) for content in files.values()) if lock is None else _locked_crates(lock)):  # 1
         return ()
     for path, content in files.items():
@@ -135,7 +135,7 @@ async def _is_vendored(tree: TreeFiles) -> bool:
     """Return whether the repository configures the location of its crates."""
     for path in _CONFIGURATIONS:
         if path in tree.paths:
-            sources = _parse_toml(path, await _content(tree, path)).get("source")
+            sources = _parse_toml(path, await read_file(tree, path)).get("source")
             each = sources.get("crates-io") if isinstance(sources, dict) else None
             if isinstance(each, dict) and "replace-with" in each:
                 return True
@@ -209,10 +209,3 @@ def _parse_toml(path: str, content: bytes) -> dict[str, Any]:
         return read_toml(content, _MOST_TOML_BYTES)
     except UnreadableDocumentError as error:
         raise NotPreparedError(f"{path} is no TOML that can be read: {error}") from error
-
-
-async def _content(tree: TreeFiles, path: str) -> bytes:
-    content = await tree.read(path)
-    if content is None:
-        raise NotPreparedError(f"{path} is not a file of the repository that can be read")
-    return content

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.ecosystems.port import TreeFiles
 
 #: Lines of a failed tool that are quoted, and characters of each.
 _QUOTED_LINES = 12
@@ -90,6 +91,14 @@ def _first_lines(output: bytes) -> str:
 def _quote_lines(lines: Sequence[str]) -> str:
     shown = ("".join(each if each.isprintable() else "?" for each in line)[:_QUOTED] for line in lines)
     return "".join(f"\n  | {line}" for line in shown)
+
+
+async def read_file(tree: TreeFiles, path: str) -> bytes:
+    """Return the content of a file of a tree. Raises NotPreparedError if there is none that can be read."""
+    content = await tree.read(path) if path in tree.paths else None
+    if content is None:
+        raise NotPreparedError(f"{path} is not a file of the repository that can be read")
+    return content
 
 
 def write_files(top: Path, files: Mapping[str, bytes]) -> None:

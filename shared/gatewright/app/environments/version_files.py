@@ -12,6 +12,7 @@ from typing import Any
 
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_toml
+from gatewright.foreign_documents import table_of
 from gatewright.patterns import TextPattern
 
 #: Output of `git describe --tags --long`: the tag, with or without a name before it, and the number of later commits.
@@ -26,7 +27,7 @@ _OWN_WORDS = ("template", "version-file-template", "version_file_template", "wri
 async def version_files(tree: TreeFiles) -> tuple[str, ...]:
     """The files that a build of the project at the top of ``tree`` would write and the tree lacks."""
     content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
-    named = (posixpath.normpath(path) for path in _named_versions(_table(read_toml(content or b""), "tool")))
+    named = (posixpath.normpath(path) for path in _named_versions(table_of(read_toml(content or b""), "tool")))
     folders = {posixpath.dirname(path) for path in tree.paths}
     places = (path for path in named if path.endswith(".py") and posixpath.dirname(path) in folders)
     return tuple(dict.fromkeys(path for path in places if path not in tree.paths))
@@ -52,14 +53,9 @@ def version_file(version: str) -> bytes:
 
 
 def _named_versions(tool: Mapping[str, Any]) -> Iterator[str]:
-    scm = _table(tool, "setuptools_scm")
-    vcs = _table(_table(_table(_table(tool, "hatch"), "build"), "hooks"), "vcs")
-    pdm = _table(_table(tool, "pdm"), "version")
+    scm = table_of(tool, "setuptools_scm")
+    vcs = table_of(tool, "hatch", "build", "hooks", "vcs")
+    pdm = table_of(tool, "pdm", "version")
     for table, keys in ((scm, ("version_file", "write_to")), (vcs, ("version-file",)), (pdm, ("write_to",))):
         if not any(each in table for each in _OWN_WORDS):
             yield from (table[key] for key in keys if isinstance(table.get(key), str))
-
-
-def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = table.get(key)
-    return found if isinstance(found, dict) else {}

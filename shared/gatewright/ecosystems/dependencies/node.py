@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, from_address, in_words
 from gatewright.ecosystems.runner.settings import read_json, read_jsonc
+from gatewright.foreign_documents import table_of
 from gatewright.patterns import BytesPattern
 
 _GROUPS: Final = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "bundledDependencies")
@@ -22,23 +23,18 @@ _ENTRIES: Final = (
 )
 
 
-def table(value: object) -> dict[str, Any]:
-    """``value`` where it is a table, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
 def package_json(content: bytes) -> Facts:
     """``package.json``."""
     document, facts = read_json(content), Facts()
     for group in _GROUPS:
-        for name, given in table(document.get(group)).items():
+        for name, given in table_of(document.get(group)).items():
             facts.package(name, given)
-    for name, command in table(document.get("scripts")).items():
+    for name, command in table_of(document.get("scripts")).items():
         if name in _LIFECYCLE:
             facts.record(Kind.SCRIPT, f"scripts.{name}", command)
     for key in ("overrides", "resolutions"):
         facts.tables(Kind.OVERRIDE, key, document.get(key))
-    pnpm = table(document.get("pnpm"))
+    pnpm = table_of(document.get("pnpm"))
     for key in ("overrides", "packageExtensions", "patchedDependencies", "onlyBuiltDependencies", "neverBuiltDependencies"):
         facts.tables(Kind.OVERRIDE, f"pnpm.{key}", pnpm.get(key))
     facts.tables(Kind.OVERRIDE, "patchedDependencies", document.get("patchedDependencies"))
@@ -49,9 +45,9 @@ def package_json(content: bytes) -> Facts:
     binaries = document.get("bin")
     if isinstance(binaries, str):
         binaries = {str(document.get("name", "")).rpartition("/")[2]: binaries}
-    for name, place in table(binaries).items():
+    for name, place in table_of(binaries).items():
         facts.record(Kind.PROGRAM, name, place)
-    facts.record(Kind.PROGRAM, "directories.bin", table(document.get("directories")).get("bin"))
+    facts.record(Kind.PROGRAM, "directories.bin", table_of(document.get("directories")).get("bin"))
     for key in _ENTRIES:
         facts.tables(Kind.ENTRY, key, document.get(key))
     return facts
@@ -60,7 +56,7 @@ def package_json(content: bytes) -> Facts:
 def package_lock(content: bytes) -> Facts:
     """``package-lock.json`` and ``npm-shrinkwrap.json``, versions 1 to 3."""
     document, facts = read_json(content), Facts()
-    for path, given in table(document.get("packages")).items():
+    for path, given in table_of(document.get("packages")).items():
         if path and isinstance(given, dict):
             name = path.removeprefix("node_modules/")
             linked = bool(given.get("link")) or "node_modules" not in path
@@ -71,14 +67,14 @@ def package_lock(content: bytes) -> Facts:
             )
             if given.get("hasInstallScript"):
                 facts.record(Kind.SCRIPT, f"of {name}", given.get("version", "any version"))
-    waiting = [("", table(document.get("dependencies")))] if "packages" not in document else []
+    waiting = [("", table_of(document.get("dependencies")))] if "packages" not in document else []
     while waiting:
         above, some = waiting.pop()
         for name, given in some.items():
             if isinstance(given, dict):
                 address = in_words(given.get("resolved", given.get("version")))
                 facts.packages[above + name] = from_address(in_words(given.get("version")), address if "/" in address else "")
-                waiting.append((f"{above}{name}/", table(given.get("dependencies"))))
+                waiting.append((f"{above}{name}/", table_of(given.get("dependencies"))))
     return facts
 
 
@@ -149,7 +145,7 @@ def from_pnpm(version: str) -> Package:
 def bun_lock(content: bytes) -> Facts:
     """``bun.lock``."""
     document, facts = read_jsonc(content), Facts()
-    for name, given in table(document.get("packages")).items():
+    for name, given in table_of(document.get("packages")).items():
         resolved = in_words(given[0]) if isinstance(given, list) and given else ""
         version = resolved.removeprefix("@").partition("@")[2]
         index = in_words(given[1]) if isinstance(given, list) and len(given) > 1 and isinstance(given[1], str) else ""
@@ -171,11 +167,11 @@ def deno_json(content: bytes) -> Facts:
 def deno_lock(content: bytes) -> Facts:
     """``deno.lock``."""
     document, facts = read_json(content), Facts()
-    places = {**table(document.get("packages")), **document}
+    places = {**table_of(document.get("packages")), **document}
     for key in ("npm", "jsr"):
-        for name in table(places.get(key)):
+        for name in table_of(places.get(key)):
             facts.packages[f"{key}:{name}"] = Package(name.removeprefix("@").partition("@")[2])
-    for address in table(document.get("remote")):
+    for address in table_of(document.get("remote")):
         facts.packages[address] = Package("", Source.URL, address)
     facts.tables(Kind.OVERRIDE, "redirects", document.get("redirects"))
     return facts

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, from_address, in_words, package_of
-from gatewright.ecosystems.dependencies.node import table
 from gatewright.ecosystems.dependencies.python import toml
 from gatewright.ecosystems.runner.settings import read_json
+from gatewright.foreign_documents import table_of
 from gatewright.patterns import BytesPattern
 
 _CARGO: Final = ("dependencies", "dev-dependencies", "build-dependencies")
@@ -20,24 +20,24 @@ _CARGO: Final = ("dependencies", "dev-dependencies", "build-dependencies")
 def cargo_toml(content: bytes) -> Facts:
     """``Cargo.toml``."""
     document, facts = toml(content), Facts()
-    places = [document, table(document.get("workspace")), *table(document.get("target")).values()]
+    places = [document, table_of(document.get("workspace")), *table_of(document.get("target")).values()]
     for place in places:
         for group in _CARGO:
-            for name, given in table(table(place).get(group)).items():
+            for name, given in table_of(table_of(place).get(group)).items():
                 facts.package(
                     name,
                     given
-                    if isinstance(given, str) or not table(given).get("package")
+                    if isinstance(given, str) or not table_of(given).get("package")
                     else {"path": f"package {given['package']}", **given},
                 )
-    for source, packages in table(document.get("patch")).items():
-        for name, given in table(packages).items():
+    for source, packages in table_of(document.get("patch")).items():
+        for name, given in table_of(packages).items():
             facts.record(Kind.OVERRIDE, f"patch.{source}.{name}", given)
     facts.tables(Kind.OVERRIDE, "replace", document.get("replace"))
-    package = table(document.get("package"))
+    package = table_of(document.get("package"))
     for key in ("build", "links", "proc-macro"):
         facts.record(Kind.SCRIPT, f"package.{key}", package.get(key))
-    library = table(document.get("lib"))
+    library = table_of(document.get("lib"))
     facts.record(Kind.SCRIPT, "lib.proc-macro", library.get("proc-macro"))
     facts.record(Kind.ENTRY, "lib.path", library.get("path"))
     for number, target in enumerate(each for each in document.get("bin", ()) if isinstance(each, dict)):
@@ -143,20 +143,20 @@ def composer_json(content: bytes) -> Facts:
     """``composer.json``."""
     document, facts = read_json(content), Facts()
     for group in ("require", "require-dev"):
-        for name, given in table(document.get(group)).items():
+        for name, given in table_of(document.get(group)).items():
             facts.package(name, given)
     repositories = document.get("repositories")
-    listed = {str(n): each for n, each in enumerate(repositories)} if isinstance(repositories, list) else table(repositories)
+    listed = {str(n): each for n, each in enumerate(repositories)} if isinstance(repositories, list) else table_of(repositories)
     for name, given in listed.items():
         facts.record(Kind.INDEX, f"repositories.{name}", given)
-    for event, command in table(document.get("scripts")).items():
+    for event, command in table_of(document.get("scripts")).items():
         if event.startswith(("pre-", "post-")):
             facts.record(Kind.SCRIPT, f"scripts.{event}", command)
     for key in ("replace", "provide", "conflict"):
         facts.tables(Kind.OVERRIDE, key, document.get(key))
     for key in ("autoload", "autoload-dev"):
         facts.tables(Kind.ENTRY, key, document.get(key))
-    facts.tables(Kind.BACKEND, "config.allow-plugins", table(document.get("config")).get("allow-plugins"))
+    facts.tables(Kind.BACKEND, "config.allow-plugins", table_of(document.get("config")).get("allow-plugins"))
     for place in document.get("bin", ()) if isinstance(document.get("bin"), list) else ():
         facts.record(Kind.PROGRAM, in_words(place).rpartition("/")[2], place)
     return facts
@@ -168,8 +168,8 @@ def composer_lock(content: bytes) -> Facts:
     for group in ("packages", "packages-dev"):
         packages = document.get(group)
         for given in packages if isinstance(packages, list) else ():
-            place = table(table(given).get("dist")) or table(table(given).get("source"))
-            address, version = in_words(place.get("url")), in_words(table(given).get("version"))
+            place = table_of(table_of(given).get("dist")) or table_of(table_of(given).get("source"))
+            address, version = in_words(place.get("url")), in_words(table_of(given).get("version"))
             if place.get("type") == "path":
                 facts.packages[in_words(given.get("name"))] = Package(version, Source.PATH, address)
             elif given:
@@ -178,7 +178,7 @@ def composer_lock(content: bytes) -> Facts:
                     ("api.github.com", "https://github.com", "github.com")
                 )
                 facts.packages[in_words(given.get("name"))] = Package(version) if usual else named
-            if table(given).get("type") == "composer-plugin":
+            if table_of(given).get("type") == "composer-plugin":
                 facts.record(Kind.SCRIPT, f"of the plugin {in_words(given.get('name'))}", version)
     return facts
 
@@ -315,10 +315,10 @@ def pubspec(content: bytes) -> Facts:
 def nuget_lock(content: bytes) -> Facts:
     """``packages.lock.json``."""
     facts = Facts()
-    for framework, packages in table(read_json(content).get("dependencies")).items():
-        for name, given in table(packages).items():
-            is_project = table(given).get("type") == "Project"
-            found = Package(in_words(table(given).get("resolved")), Source.PATH if is_project else Source.REGISTRY)
+    for framework, packages in table_of(read_json(content).get("dependencies")).items():
+        for name, given in table_of(packages).items():
+            is_project = table_of(given).get("type") == "Project"
+            found = Package(in_words(table_of(given).get("resolved")), Source.PATH if is_project else Source.REGISTRY)
             facts.packages[name if name not in facts.packages else f"{name} for {framework}"] = found
     return facts
 
@@ -326,10 +326,10 @@ def nuget_lock(content: bytes) -> Facts:
 def swift_resolved(content: bytes) -> Facts:
     """Read ``Package.resolved``: Swift packages are in repositories, so each address is relevant."""
     document, facts = read_json(content), Facts()
-    pins = document.get("pins", table(document.get("object")).get("pins"))
+    pins = document.get("pins", table_of(document.get("object")).get("pins"))
     for pin in pins if isinstance(pins, list) else ():
-        given = table(pin)
-        version = in_words(table(given.get("state")).get("version", table(given.get("state")).get("revision")))
+        given = table_of(pin)
+        version = in_words(table_of(given.get("state")).get("version", table_of(given.get("state")).get("revision")))
         address = in_words(given.get("location", given.get("repositoryURL")))
         facts.packages[in_words(given.get("identity", given.get("package")))] = Package(version, Source.GIT, address)
     return facts
@@ -338,8 +338,8 @@ def swift_resolved(content: bytes) -> Facts:
 def flake_lock(content: bytes) -> Facts:
     """``flake.lock``."""
     facts = Facts()
-    for name, node in table(read_json(content).get("nodes")).items():
-        locked = table(table(node).get("locked"))
+    for name, node in table_of(read_json(content).get("nodes")).items():
+        locked = table_of(table_of(node).get("locked"))
         if locked:
             place = in_words(
                 locked.get("url", locked.get("path", f"{locked.get('type')}:{locked.get('owner')}/{locked.get('repo')}"))
@@ -353,10 +353,10 @@ def vcpkg(content: bytes) -> Facts:
     """``vcpkg.json`` and ``vcpkg-configuration.json``."""
     document, facts = read_json(content), Facts()
     for given in document.get("dependencies", ()) if isinstance(document.get("dependencies"), list) else ():
-        name = in_words(table(given).get("name")) or in_words(given)
-        facts.packages[name] = Package(in_words(table(given).get("version>=")))
+        name = in_words(table_of(given).get("name")) or in_words(given)
+        facts.packages[name] = Package(in_words(table_of(given).get("version>=")))
     for given in document.get("overrides", ()) if isinstance(document.get("overrides"), list) else ():
-        facts.record(Kind.OVERRIDE, in_words(table(given).get("name")), given)
+        facts.record(Kind.OVERRIDE, in_words(table_of(given).get("name")), given)
     for key in ("default-registry", "registries", "overlay-ports", "overlay-triplets"):
         facts.record(Kind.INDEX, key, document.get(key))
     return facts
@@ -366,8 +366,8 @@ def plain_packages(content: bytes) -> Facts:
     """``libs.versions.toml``."""
     facts = Facts()
     for section, values in toml(content).items():
-        for name, given in table(values).items():
-            known = table(given)
+        for name, given in table_of(values).items():
+            known = table_of(given)
             module = in_words(known.get("module", known.get("id", given)))
             facts.packages[f"{section}.{name} {module}".strip() if section != "versions" else f"versions.{name}"] = (
                 package_of(in_words(known.get("version", ""))) if known else Package(in_words(given))

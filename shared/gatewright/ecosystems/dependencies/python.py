@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from gatewright.ecosystems.dependencies.facts import Facts, Kind, Package, Source, host_of, in_words, package_of
-from gatewright.ecosystems.dependencies.node import table
 from gatewright.ecosystems.python.project_settings import read_cfg
 from gatewright.ecosystems.runner.settings import UnreadableError, read_json
-from gatewright.foreign_documents import UnreadableDocumentError, read_toml
+from gatewright.foreign_documents import UnreadableDocumentError, read_toml, table_of
 from gatewright.patterns import BytesPattern, TextPattern
 
 #: Bytes of a TOML file.
@@ -53,20 +52,20 @@ def _each(value: object) -> Iterator[str]:
 def pyproject(content: bytes) -> Facts:
     """``pyproject.toml`` of the usual tools."""
     document, facts = toml(content), Facts()
-    project, tool = table(document.get("project")), table(document.get("tool"))
-    groups = [project.get("dependencies"), *table(project.get("optional-dependencies")).values()]
-    groups += table(document.get("dependency-groups")).values()
+    project, tool = table_of(document.get("project")), table_of(document.get("tool"))
+    groups = [project.get("dependencies"), *table_of(project.get("optional-dependencies")).values()]
+    groups += table_of(document.get("dependency-groups")).values()
     for text in (text for group in groups for text in _each(group)):
         requirement(facts, text)
-    build = table(document.get("build-system"))
+    build = table_of(document.get("build-system"))
     for key in ("build-backend", "backend-path", "requires"):
         facts.record(Kind.BACKEND, f"build-system.{key}", build.get(key))
-    for scripts in (project.get("scripts"), project.get("gui-scripts"), table(tool.get("poetry")).get("scripts")):
-        for name, place in table(scripts).items():
+    for scripts in (project.get("scripts"), project.get("gui-scripts"), table_of(tool.get("poetry")).get("scripts")):
+        for name, place in table_of(scripts).items():
             facts.record(Kind.PROGRAM, name, place)
-    for group_name, points in table(project.get("entry-points")).items():
+    for group_name, points in table_of(project.get("entry-points")).items():
         kind = Kind.PROGRAM if group_name in {"console_scripts", "gui_scripts"} else Kind.ENTRY
-        for name, place in table(points).items():
+        for name, place in table_of(points).items():
             facts.record(kind, name if kind is Kind.PROGRAM else f"entry-points.{group_name}.{name}", place)
     _sources(facts, tool)
     _build_hooks(facts, tool)
@@ -75,10 +74,10 @@ def pyproject(content: bytes) -> Facts:
 
 def _sources(facts: Facts, tool: dict[str, Any]) -> None:
     """Record the packages and indexes in the tables of poetry, uv and pdm."""
-    poetry, uv, pdm = (table(tool.get(name)) for name in ("poetry", "uv", "pdm"))
-    places = [poetry, *table(poetry.get("group")).values()]
-    packages = [table(table(place).get(key)) for place in places for key in ("dependencies", "dev-dependencies")]
-    for some in (*packages, table(uv.get("sources"))):
+    poetry, uv, pdm = (table_of(tool.get(name)) for name in ("poetry", "uv", "pdm"))
+    places = [poetry, *table_of(poetry.get("group")).values()]
+    packages = [table_of(table_of(place).get(key)) for place in places for key in ("dependencies", "dev-dependencies")]
+    for some in (*packages, table_of(uv.get("sources"))):
         for name, given in some.items():
             facts.package(_normal(name), given)
     for name, sources in (
@@ -97,13 +96,13 @@ def _sources(facts: Facts, tool: dict[str, Any]) -> None:
 
 def _build_hooks(facts: Facts, tool: dict[str, Any]) -> None:
     """Record what runs when a package is built, and its source folders."""
-    poetry, pdm, hatch, setuptools = (table(tool.get(name)) for name in ("poetry", "pdm", "hatch", "setuptools"))
+    poetry, pdm, hatch, setuptools = (table_of(tool.get(name)) for name in ("poetry", "pdm", "hatch", "setuptools"))
     facts.record(Kind.BACKEND, "tool.poetry.build", poetry.get("build"))
     facts.tables(Kind.BACKEND, "tool.pdm.build", pdm.get("build"))
-    facts.tables(Kind.BACKEND, "tool.hatch.build.hooks", table(hatch.get("build")).get("hooks"))
-    facts.tables(Kind.BACKEND, "tool.hatch.metadata.hooks", table(hatch.get("metadata")).get("hooks"))
+    facts.tables(Kind.BACKEND, "tool.hatch.build.hooks", table_of(hatch.get("build")).get("hooks"))
+    facts.tables(Kind.BACKEND, "tool.hatch.metadata.hooks", table_of(hatch.get("metadata")).get("hooks"))
     facts.tables(Kind.BACKEND, "tool.setuptools.cmdclass", setuptools.get("cmdclass"))
-    for name, place in table(setuptools.get("package-dir")).items():
+    for name, place in table_of(setuptools.get("package-dir")).items():
         facts.record(Kind.ENTRY, f"tool.setuptools.package-dir.{name or 'top'}", place)
 
 
@@ -201,7 +200,7 @@ def pipfile(content: bytes) -> Facts:
         facts.record(Kind.INDEX, f"source.{given.get('name', number)}", given.get("url"))
     for key, group in document.items():
         if key not in {"source", "requires", "scripts", "pipenv"}:
-            for name, given in table(group).items():
+            for name, given in table_of(group).items():
                 facts.package(_normal(name), given)
     return facts
 
@@ -209,10 +208,10 @@ def pipfile(content: bytes) -> Facts:
 def pipfile_lock(content: bytes) -> Facts:
     """``Pipfile.lock``."""
     document, facts = read_json(content), Facts()
-    for given in _tables(table(document.get("_meta")).get("sources")):
+    for given in _tables(table_of(document.get("_meta")).get("sources")):
         facts.record(Kind.INDEX, f"source.{given.get('name')}", given.get("url"))
     for group, packages in document.items():
-        for name, given in table(packages).items() if group != "_meta" else ():
+        for name, given in table_of(packages).items() if group != "_meta" else ():
             if isinstance(given, dict):
                 known = {key: value for key, value in given.items() if key != "index"}
                 facts.packages[name] = package_of(known)

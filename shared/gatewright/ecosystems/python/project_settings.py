@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewright import foreign_documents
-from gatewright.foreign_documents import MOST_TOML_BYTES
+from gatewright.foreign_documents import MOST_TOML_BYTES, table_of
 from gatewright.patterns import BytesPattern
 
 #: Bytes of a file of settings that are looked at.
@@ -37,12 +37,12 @@ def layout_in_pyproject(content: bytes) -> Layout:
     """Read the backends' tables: setuptools, hatch, poetry, pdm, uv, maturin, scikit-build-core."""
     tool = read_toml(content).get("tool")
     backends = tool if isinstance(tool, dict) else {}
-    setuptools = _table(backends, "setuptools")
+    setuptools = table_of(backends, "setuptools")
     roots = [*_strings(_value(setuptools, "packages", "find", "where"))]
     mapped, moved = _mapped_roots(_value(setuptools, "package-dir"))
     roots += mapped
-    hatch = _table(backends, "hatch", "build")
-    wheel = _table(hatch, "targets", "wheel")
+    hatch = table_of(backends, "hatch", "build")
+    wheel = table_of(hatch, "targets", "wheel")
     roots += [_above(path) for path in _strings(_value(wheel, "packages"))]
     roots += [*_strings(_tops(_value(wheel, "sources"))), *_strings(_value(hatch, "dev-mode-dirs"))]
     for package in _each(_value(backends, "poetry", "packages")):
@@ -129,11 +129,6 @@ def _value(table: Mapping[str, Any], *keys: str) -> object:
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     return found
-
-
-def _table(table: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    found = _value(table, *keys)
-    return found if isinstance(found, dict) else {}
 
 
 def _each(value: object) -> Iterable[object]:

@@ -18,8 +18,8 @@ from gatewright.ecosystems.runner.settings import (
     read_jsonc,
     read_toml,
     sections_of,
-    table_of,
 )
+from gatewright.foreign_documents import table_of
 from gatewright.patterns import BytesPattern
 
 _PYTHON: Final = frozenset(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gatewright import foreign_documents
-from gatewright.foreign_documents import UnreadableDocumentError
+from gatewright.foreign_documents import UnreadableDocumentError, table_of
 from gatewright.patterns import BytesPattern
 
 # Tests that a build file of C or C++ declares (CMake, Meson), with their properties. Pure, linear; the input is hostile.
@@ -193,13 +193,6 @@ def read_toml(content: bytes) -> dict[str, Any]:
         return foreign_documents.read_toml(content, MOST_BYTES)
     except UnreadableDocumentError as error:
         raise UnreadableError(f"no TOML: {error}"[:_MOST_WORDS]) from None
-
-
-def table_of(document: Any, *names: str) -> dict[str, Any]:
-    """The table at ``names``, one in the other; an empty one where there is none."""
-    for name in names:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document if isinstance(document, dict) else {}
 
 
 _PYTHON_TOOLS = ("pytest", "tox", "coverage", "nox", "nose2", "poe", "taskipy", "pixi", "ward", "green", "unittest")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from random import Random
@@ -13,6 +13,7 @@ from gatewright.ecosystems.planting import sum_of, words
 from gatewright.ecosystems.port import Instruments, Purpose, ReporterOrder, Sentinel, TreeFiles
 from gatewright.ecosystems.shell import order_files
 from gatewright.ecosystems.subtree import read_tables, read_text
+from gatewright.foreign_documents import table_of
 from gatewright.patterns import TextPattern
 
 #: Hosts that cargo may take for its target; of the variables, the one of the host that it runs on counts.
@@ -121,13 +122,13 @@ async def _packages(before: Sequence[str], tree: TreeFiles) -> list[str]:
     named = _named_packages(before)
     folders = {posixpath.dirname(path) for path in tree.paths if posixpath.basename(path) == "Cargo.toml"}
     everything = not named and ("--workspace" in before or "--all" in before or "package" not in top)
-    workspace = _table(top, "workspace")
+    workspace = table_of(top, "workspace")
     defaults = [] if "--workspace" in before or "--all" in before else _strings(workspace.get("default-members"))
     members = defaults or _strings(workspace.get("members"))
     found = []
     for folder in sorted(folders):
         manifest = await _manifest(tree, folder)
-        package = _table(manifest, "package")
+        package = table_of(manifest, "package")
         name = package.get("name")
         if not isinstance(name, str) or package.get("autotests") is False:
             continue
@@ -152,11 +153,6 @@ def _is_member(folder: str, given: str) -> bool:
     if given.endswith("/*"):
         return posixpath.dirname(folder) == given[:-2]
     return folder == given
-
-
-def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = document.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _strings(value: object) -> list[str]:

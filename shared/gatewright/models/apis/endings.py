@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gatewright.contracts.strict_json import parse
 from gatewright.errors import MalformedError
+from gatewright.foreign_documents import table_of
 from gatewright.models.apis.event_stream import EventReader
 from gatewright.models.apis.usage import is_end
 from gatewright.models.policy import Api
@@ -50,7 +51,7 @@ def refusal_words(api: Api, reply: Mapping[str, Any]) -> str:
     match api:
         case "chat_completions":
             choices = _dicts(reply.get("choices"))
-            found = [_object(choice.get("message")).get("refusal") for choice in choices]
+            found = [table_of(choice.get("message")).get("refusal") for choice in choices]
         case "responses":
             found = [part.get("refusal") for item in _dicts(reply.get("output")) for part in _dicts(item.get("content"))]
         case "messages" if reply.get("stop_reason") == REFUSAL:
@@ -64,10 +65,10 @@ def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
     """Return the ending in an event of a stream, if any; an incomplete ending takes precedence."""
     match api:
         case "messages" if event.get("type") == "message_delta":
-            reason = _object(event.get("delta")).get("stop_reason")
+            reason = table_of(event.get("delta")).get("stop_reason")
             return None if reason is None else _text(reason)
         case "responses" if is_end(api, event):
-            return ending_of(api, _object(event.get("response")))
+            return ending_of(api, table_of(event.get("response")))
         case "chat_completions" | "gemini":
             found = [ending for ending in _endings(api, event) if ending != NO_ENDING]
             return next((ending for ending in found if not is_complete(api, ending)), next(iter(found), None))
@@ -103,7 +104,7 @@ def _endings(api: Api, reply: Mapping[str, Any]) -> Iterator[str]:
             yield from _alternatives(reply.get("choices"), "finish_reason", "message")
         case "gemini":
             yield from _alternatives(reply.get("candidates"), "finishReason", "content")
-            blocked = _object(reply.get("promptFeedback")).get("blockReason")
+            blocked = table_of(reply.get("promptFeedback")).get("blockReason")
             if blocked is not None:
                 yield _text(blocked)
         case "messages":
@@ -116,7 +117,7 @@ def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
     choices = _dicts(value)
     for choice in choices:
         yield _text(choice.get(field))
-        message = _object(choice.get(content))
+        message = table_of(choice.get(content))
         if message.get("refusal"):
             yield REFUSAL
         if message.get("tool_calls") or message.get("function_call"):
@@ -126,7 +127,7 @@ def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
 
 
 def _of_response(reply: Mapping[str, Any]) -> Iterator[str]:
-    why = _object(reply.get("incomplete_details")).get("reason") or _object(reply.get("error")).get("code")
+    why = table_of(reply.get("incomplete_details")).get("reason") or table_of(reply.get("error")).get("code")
     yield _text(reply.get("status")) if why is None else _text(why)
     for found in _dicts(reply.get("output")):
         if found.get("status") in ("incomplete", "failed"):
@@ -135,10 +136,6 @@ def _of_response(reply: Mapping[str, Any]) -> Iterator[str]:
             yield TOOL_CALL
         if any(part.get("type") == "refusal" for part in _dicts(found.get("content"))):
             yield REFUSAL
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
