@@ -91,9 +91,10 @@ REGISTRY_DEBS += libmaven-resources-plugin-java libsurefire-java
 	@rm -rf .registries && mkdir -p .registries/node .registries/debian && cp tests/registries/package.json .registries/node/
 	@cd .registries/node && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	@'$(PYTHON)' -m venv .registries/python
-	@.registries/python/bin/python -m pip --quiet --disable-pip-version-check install devpi-server==6.20.3
+	@.registries/python/bin/python -m pip --quiet --disable-pip-version-check install devpi-server==6.20.3 uv==0.13.9
 	@cd .registries && apt-get install -s --no-install-recommends $(REGISTRY_DEBS) | sed -n 's/^Inst \([^ ]*\).*/\1/p' | xargs -r apt-get download -qq
 	@cd .registries && for each in *.deb; do dpkg -x "$$each" debian && rm "$$each" || exit 1; done
+	@cp -rL .registries/debian/usr/lib/go-1.* .registries/go && rm -rf .registries/debian/usr/lib/go-1.* .registries/debian/usr/share/go-1.*
 	@touch $@
 
 lint: $(STAMP)

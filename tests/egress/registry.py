@@ -15,24 +15,11 @@ from typing import Any
 from aiohttp import web
 
 from gatewright.clock import SystemClock
-from gatewright.egress.allowed import AllowedAddresses
+from gatewright.egress.allowed import AllowedAddresses, AnyAddress
 from gatewright.egress.authority import PullAuthority
 from gatewright.egress.gateway import EgressGateway, Sending
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressRecord
-
-
-class AnyAddress:
-    """Allows everything that the hosts of the policy have."""
-
-    def refusal(self, url: str) -> str:
-        return ""
-
-    def reads(self, url: str) -> bool:
-        return False
-
-    def learn(self, url: str, media_type: str, content: bytes) -> None:
-        pass
 
 
 class ExactAddresses(AnyAddress):

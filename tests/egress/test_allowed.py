@@ -165,3 +165,11 @@ def test_a_broken_index_adds_nothing(url: str, media_type: str, content: bytes) 
     allowed: Any = IndexedAddresses(SOURCES)
     allowed.learn(url, media_type, content)
     assert allowed._linked == set()
+
+
+def test_a_linked_path_is_allowed_as_pip_encodes_it() -> None:
+    allowed = IndexedAddresses(SOURCES)
+    allowed.learn("https://own.example/+simple/demo/", *page("../../+f/a b/demo-1.0+x.whl"))
+    for path in ("/+f/a%20b/demo-1.0+x.whl", "/%2Bf/a%20b/demo-1.0%2Bx.whl"):
+        assert allowed.refusal(f"https://own.example{path}") == ""
+    assert allowed.refusal("https://own.example/%2Bf/a%20b/demo-1.0%20x.whl")

@@ -23,7 +23,7 @@ from gatewright.app.environments.registries import (
 from gatewright.clock import SystemClock
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy
-from tests.egress.registry import AnyAddress
+from gatewright.egress.allowed import AnyAddress
 
 WORD = "very-secret-word"
 

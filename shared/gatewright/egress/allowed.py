@@ -10,7 +10,7 @@ import html
 import itertools
 from collections.abc import Collection
 from typing import Final, Protocol
-from urllib.parse import urljoin
+from urllib.parse import quote, unquote, urljoin
 
 from yarl import URL
 
@@ -54,6 +54,19 @@ class AllowedAddresses(Protocol):
 
     def learn(self, url: str, media_type: str, content: bytes) -> None:
         """Read the addresses that an answer names."""
+
+
+class AnyAddress:
+    """Everything that the hosts of the policy have, for a command of the operator's. Names and queries can carry data to them."""
+
+    def refusal(self, url: str) -> str:  # noqa: ARG002 - the protocol's
+        return ""
+
+    def reads(self, url: str) -> bool:  # noqa: ARG002 - the protocol's
+        return False
+
+    def learn(self, url: str, media_type: str, content: bytes) -> None:
+        pass
 
 
 class IndexedAddresses:
@@ -133,7 +146,8 @@ class IndexedAddresses:
             return
         owner = source_of(self._sources, target.scheme, str(target.raw_host), int(target.port or 0))
         if owner is source or (owner is not None and not owner.private and not owner.credential):
-            self._linked.add(str(target))
+            # pip asks for a path in another encoding, which servers read alike: devpi has ``+`` in each.
+            self._linked |= {str(target), str(target.with_path(quote(unquote(target.raw_path)), encoded=True))}
 
     def _place(self, url: str) -> tuple[EgressSource | None, str]:
         """Return the source of an address, and the path below its index; empty outside it."""
