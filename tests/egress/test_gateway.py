@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gatewright.clock import SystemClock
+from gatewright.egress.allowed import AnyAddress
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressLog, EgressRecord, parse_egress_log
@@ -21,7 +22,6 @@ from tests.egress.registry import (
     FILES,
     INDEX,
     OTHER,
-    AnyAddress,
     RefusedTunnelError,
     Registry,
     get,

@@ -21,9 +21,9 @@ from gatewright.app.environments.registries import (
     rust_registries,
 )
 from gatewright.clock import SystemClock
+from gatewright.egress.allowed import AnyAddress
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy
-from gatewright.egress.allowed import AnyAddress
 
 WORD = "very-secret-word"
 

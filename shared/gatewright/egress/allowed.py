@@ -57,7 +57,7 @@ class AllowedAddresses(Protocol):
 
 
 class AnyAddress:
-    """Everything that the hosts of the policy have, for a command of the operator's. Names and queries can carry data to them."""
+    """Everything that the hosts of the policy have: for commands of the operator. Names and queries can carry data to them."""
 
     def refusal(self, url: str) -> str:  # noqa: ARG002 - the protocol's
         return ""
