@@ -247,7 +247,7 @@ _PUBLICATIONS = {
     "deployment_not_on_ref": "deploy a run whose commit the ref still has",
     "exception_expired": "have its owner renew the exception, or give the sink TLS and a public address",
     "publication_conflict": "find who wrote the other object: nothing is overwritten; use another prefix of the sink",
-    "publication_run_failed": "publish a run that succeeded",
+    "publication_run_failed": "publish or deploy a run that succeeded",
     "publication_secret_found": "publish other files with --file, and revoke the secret",
     "publication_too_large": "publish other files, or raise `max_bytes` of the sink in policies/sinks.json",
     "sink_private_address": "use a public address, or have an operator sign an exception for the sink",

@@ -73,7 +73,8 @@ def sealed_run(account: BundleAccount, verification: Verification) -> SealedRun:
         raise VerificationError("the bundle is not signed", code="bundle_not_verified")
     history = account.history
     if history is None or history.run.status != "SUCCESS":
-        raise DeniedError(f"{verification.run_id} did not succeed: nothing of it is published", code="publication_run_failed")
+        words = f"{verification.run_id} did not succeed: nothing of it is published or deployed"
+        raise DeniedError(words, code="publication_run_failed")
     return SealedRun(account, history, verification)
 
 
