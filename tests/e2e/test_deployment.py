@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from gatewright.bus.identities import OPERATOR, seed_file
+from gatewright.evidence.signing import keys
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import Stack
 from tests.e2e.test_revert import EDIT, detached, revert
@@ -59,6 +61,31 @@ def test_a_landed_run_is_deployed_and_rolled_back(stack: Stack, make_project: Ma
     code, record, output = deployed(stack, second["run_id"], variables)
     assert (code, record["state"], output) == (0, "READY", f"serving {before}\n")
     assert "deployed   ✔ READY" in stack.command("show", first["run_id"]).stdout
+
+
+def test_results_leave_a_host_that_has_only_the_bus(stack: Stack, make_project: MakeProject, tmp_path: Path) -> None:
+    repository = detached(make_project)
+    _, run = stack.run(repository.path, "--allow", "src/a.py", *EDIT, *TARGET)
+    variables = policies(tmp_path / "policies", repository.path, "print('address: https://shop.example/')")
+    share = tmp_path / "share"
+    share.mkdir()
+    sink = {"name": "share", "kind": "folder", "address": str(share), "classifications": ["internal"]}
+    (tmp_path / "policies/sinks.json").write_text(json.dumps({"version": "1", "sinks": [sink]}))
+    other = Stack(tmp_path / "other")
+    other.home.mkdir()
+    seed = seed_file(Path(stack.state.keys), OPERATOR)
+    variables |= {"GATEWRIGHT_NATS_URL": stack.state.url, "GATEWRIGHT_NATS_SEED": str(seed)}
+    key = str(stack.home / "keys/gatekeeper.pem.pub")
+    published = other.command("publish", run["run_id"], "--to", "share", "--key", key, extra=variables)
+    assert published.returncode == 0, published.stderr
+    assert (share / run["run_id"] / "patch.diff").read_bytes() == (Path(run["bundle"]) / "patch.diff").read_bytes()
+    done = other.command("deploy", run["run_id"], "--to", "site", "--key", key, extra=variables)
+    assert done.returncode == 0, done.stderr
+    assert "READY" in done.stdout
+    keys.create(tmp_path / "stranger.pem")
+    stranger = str(keys.public_path(tmp_path / "stranger.pem"))
+    refused = other.command("deploy", run["run_id"], "--to", "site", "--key", stranger, "--json", extra=variables)
+    assert json.loads(refused.stdout)["error"]["code"] == "bundle_not_verified"
 
 
 def runs(mark: str) -> bool:
