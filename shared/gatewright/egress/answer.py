@@ -27,13 +27,14 @@ class Answer:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._chunked = False
+        self._head = b""
         self.bare = False
         self.stays = False
         self.begun = False
         self.whole = False
 
     async def begin(self, status: int, headers: Mapping[str, str], length: int | None) -> None:
-        """Send the head. ``length``: of the content; None if it is not known."""
+        """Send the head, with the first piece or the end. ``length``: of the content; None if it is not known."""
         bodiless = self.bare or status in {204, 304}
         framing = {} if length is None else {"Content-Length": str(length)}
         if length is None and not bodiless:
@@ -46,7 +47,7 @@ class Answer:
             "",
         ]
         self.begun = True
-        await self._write("\r\n".join(lines).encode("latin-1", "replace"))
+        self._head = "\r\n".join(lines).encode("latin-1", "replace")
 
     async def invite(self) -> None:
         """Have the client send the body that it announced (RFC 9110, 10.1.1)."""
@@ -59,21 +60,23 @@ class Answer:
 
     async def end(self) -> None:
         """Mark the end of the content."""
-        if self._chunked:
-            await self._write(b"0\r\n\r\n")
+        if self._chunked or self._head:
+            await self._write(b"0\r\n\r\n" if self._chunked else b"")
         self.whole = True
 
     async def refuse(self, error: GatewrightError) -> None:
         """Answer with the error as a line of JSON, if nothing was sent; then the connection ends."""
         self.stays = False
-        if self.begun:
+        if self.begun and not self._head:
             return
+        self._chunked = False
         body = json.dumps({"code": error.reason, "message": error.message}).encode() + b"\n"
         await self.begin(403 if isinstance(error, DeniedError) else 502, {"Content-Type": "application/json"}, len(body))
         await self.send(body)
-        self.whole = True
+        await self.end()
 
     async def _write(self, data: bytes) -> None:
+        data, self._head = self._head + data, b""
         try:
             self._writer.write(data)
             await self._writer.drain()
