@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import os
@@ -23,7 +24,7 @@ from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
-from gatewright.egress.record import parse_egress_log
+from gatewright.egress.record import EgressLog, EgressRecord, parse_egress_log
 from gatewright.sandbox.environments import EGRESS_LOG, PreparedEnvironment, read_record
 from tests.ecosystems.python.trees import Tree
 from tests.environments.registries import Reply, served
@@ -214,17 +215,23 @@ async def test_a_hostile_build_reaches_nothing_of_the_host(tmp_path: Path, wheel
     assert udp.recv(10) == b"stolen"
 
 
+NO_ANSWER = f"the egress gateway had no complete answer from 127.0.0.1:[0-9]+{WHEEL}: egress_source_unavailable"
 FAULTS = {
-    "a wrong digest": Reply(200, b"other content"),
-    "a short answer": Reply(200, b"short", length=500),
-    "no such file": Reply(404),
-    "a broken registry": Reply(500),
+    "a wrong digest": (Reply(200, b"other content"), "DO NOT MATCH THE HASHES"),
+    "a short answer": (Reply(200, b"short", length=500), NO_ANSWER),
+    "no such file": (Reply(404), "HTTP error 404"),
+    "a broken registry": (Reply(500), "too many 500 error responses"),
+    "a loop of redirects": (
+        Reply(302, headers={"Location": WHEEL}),
+        f"{WHEEL}: egress_redirect_refused",
+    ),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_faulty_registry_leaves_nothing_behind(tmp_path: Path, wheels: Path, fault: str) -> None:
-    with served({**index_of(wheels), WHEEL: FAULTS[fault]}) as address, pytest.raises(NotPreparedError) as refused:
+    reply, words = FAULTS[fault]
+    with served({**index_of(wheels), WHEEL: reply}) as address, pytest.raises(NotPreparedError, match=words) as refused:
         await prepare(tmp_path, Installer({**pip_from(address, tmp_path), "PIP_RETRIES": "0"}))
     assert refused.value.reason == "environment_not_prepared"
     assert "requirements.txt: python pip ended with 1" in refused.value.message
@@ -234,7 +241,7 @@ async def test_a_faulty_registry_leaves_nothing_behind(tmp_path: Path, wheels: P
 async def test_a_registry_that_is_down_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    with pytest.raises(NotPreparedError, match=r"requirements\.txt"):
+    with pytest.raises(NotPreparedError, match=r"requirements\.txt.*(?s:.*)had no complete answer"):
         await prepare(tmp_path, Installer({**pip_from(address, tmp_path), "PIP_RETRIES": "0"}))
     assert left_over(tmp_path) == [".lock"]
 
@@ -285,6 +292,36 @@ async def silent_registry() -> AsyncIterator[tuple[str, asyncio.Event]]:
     server = await asyncio.start_server(take, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+async def test_a_registry_that_never_answers_is_reported(tmp_path: Path) -> None:
+    async with silent_registry() as (address, _):
+        source = EgressSource(name="own", hosts=(address.removeprefix("http://"),), private=True, http=True, ecosystem="python")
+        policy = EgressPolicy(version="1", sources=(source,), seconds=0.2)
+        own = {**pip_from(address, tmp_path), "PIP_RETRIES": "0"}
+        with pytest.raises(NotPreparedError, match=r"had no complete answer from .*/simple/needed/: egress_source_unavailable"):
+            await prepare(tmp_path, Installer(own, egress=policy))
+    assert left_over(tmp_path) == [".lock"]
+
+
+async def test_a_disk_that_fills_up_ends_the_installer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with silent_registry() as (address, asked):
+        monkeypatch.setattr("gatewright.sandbox.process.watch.disk_nearly_full", lambda _: asked.is_set())
+        with pytest.raises(NotPreparedError, match="the disk is nearly full; free some space"):
+            await prepare(tmp_path, Installer(pip_from(address, tmp_path)))
+    assert left_over(tmp_path) == [".lock"]
+
+
+async def test_a_request_that_cannot_be_logged_ends_the_pull(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(log: EgressLog, record: EgressRecord) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(EgressLog, "append", full)
+    with served(index_of(wheels)) as address, pytest.raises(NotPreparedError, match=r"egress gateway.*No space left on device"):
+        await prepare(tmp_path, Installer(pip_from(address, tmp_path)))
+    assert left_over(tmp_path) == [".lock"]
 
 
 async def test_a_cancelled_phase_leaves_no_process_and_no_folder(tmp_path: Path) -> None:

@@ -143,9 +143,10 @@ class PullPhase:
         self._seen.append(record)
 
     def _refusals(self, first: int) -> str:
-        """Lines about the requests that the gateway refused since ``first``."""
-        refused = (each for each in self._seen[first:] if each.decision == "refused")
-        lines = dict.fromkeys(f"\n  the egress gateway refused {each.host}{each.path}: {each.reason}" for each in refused)
+        """Lines about the requests that the gateway refused since ``first``, or that had no complete answer."""
+        failed = (each for each in self._seen[first:] if each.reason not in {"", "egress_interrupted"})
+        named = (("refused" if each.decision == "refused" else "had no complete answer from", each) for each in failed)
+        lines = dict.fromkeys(f"\n  the egress gateway {what} {each.host}{each.path}: {each.reason}" for what, each in named)
         return "".join(list(lines)[:_MOST_REFUSALS])
 
     def _variables_for(self, given: Mapping[str, str], home: str, port: int) -> dict[str, str]:
