@@ -10,7 +10,6 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -34,8 +33,6 @@ from gatewright.version import __version__
 #: Bytes of an index page, which is read as a whole, and the number of them at a time.
 _INDEX_BYTES: Final = 32 << 20
 _INDEXES: Final = 4
-#: A page of at most so many bytes is read at once: another thread costs more than that.
-_AT_ONCE: Final = 1 << 14
 _CONNECT_SECONDS: Final = 15.0
 _IDLE_SECONDS: Final = 60.0
 _KEPT: Final = ("Content-Type", "ETag", "Last-Modified", "Cache-Control")
@@ -170,8 +167,7 @@ class Upstream:
         self._check(url, reply, packed=packed)
         async with self._indexes:
             page = b"".join([part async for part in self._parts(reply, exchange, _INDEX_BYTES, packed=packed)])
-            learned = partial(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
-            await asyncio.to_thread(learned) if len(page) > _AT_ONCE else learned()
+            await asyncio.to_thread(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
             self._versions[str(url)] = kept.get("ETag", "")
             await answer.begin(200, kept, len(page))
             await answer.send(page)

@@ -66,25 +66,25 @@ async def maven_plans(tree: TreeFiles, installer: Installer, *, named: bool) -> 
     files = {path: tostring(pom) for path, pom in poms.items()}
     for path, pom in poms.items():
         _check_code(path, pom, installer)  # 2
-    cores = (await asyncio.to_thread(_home, mvn)).glob("lib/maven-core*.jar")
-    facts = (_VERSION, *((jar.name, jar.stat().st_size) for jar in cores))
+    home = (await asyncio.to_thread(mvn.resolve)).parent.parent
+    facts = (_VERSION, *((jar.name, jar.stat().st_size) for jar in home.glob("lib/maven-core*.jar")))
     parents -= {*modules.values()}
     stubs = dict(_stubs(modules, files))
-    make = partial(_make, mvn=mvn, files=files, stubs=stubs, parents=sorted(parents), installer=installer)
+    make = partial(_make, home=home, files=files, stubs=stubs, parents=sorted(parents), installer=installer)
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     return (EnvironmentPlan("java", digests, facts, "versions of the POMs", make),)
 
 
 async def _make(
-    prefix: Path, *, mvn: Path, files: _Files, stubs: _Files, parents: Iterable[_Artifact], installer: Installer
+    prefix: Path, *, home: Path, files: _Files, stubs: _Files, parents: Iterable[_Artifact], installer: Installer
 ) -> Made:
     registries, settings = java_registries(installer)
-    repository, home = prefix / "repository", await asyncio.to_thread(_home, mvn)
+    repository = prefix / "repository"
     known = partial(MavenAddresses, named=(*files.values(), _KNOWN, *_own_files(home)))
     async with pull_phase(prefix, installer, registries, known) as phase:
         own = {"settings.xml": settings, **{f"project/{path}": content for path, content in files.items()}}
         await asyncio.to_thread(write_files, phase.scratch, own)
-        resolve = partial(_resolve, phase, str(mvn), repository)
+        resolve = partial(_resolve, phase, str(home / "bin/mvn"), repository)
         for each in parents:
             await resolve("get", f"-Dartifact={_path(each) and ':'.join(each)}:pom")
         await asyncio.to_thread(_check_parents, repository, parents, installer)  # 2
@@ -95,10 +95,6 @@ async def _make(
         summary = phase.summary()
     listing = await asyncio.to_thread(_finish, prefix, repository, stubs, home)
     return Made("maven", {}, {"artifacts": listing}, summary)
-
-
-def _home(mvn: Path) -> Path:
-    return mvn.resolve().parent.parent
 
 
 async def _resolve(phase: PullPhase, mvn: str, repository: Path, goal: str, *more: str, folder: Path | None = None) -> None:
@@ -189,9 +185,11 @@ def _runners(repository: Path) -> list[_Artifact]:
         return sorted({each.parent.name for each in (repository / place).glob("*/*.jar")})
 
     wanted = [("org.junit.platform", "junit-platform-launcher", each) for each in versions(_PLATFORM)]
-    surefire = versions("org/apache/maven/surefire/surefire-api")
     for runner in (runner for library, runner in _RUNNERS.items() if versions(library)):
-        wanted += (("org.apache.maven.surefire", f"surefire-{runner}", each) for each in surefire)
+        wanted += (
+            ("org.apache.maven.surefire", f"surefire-{runner}", each)
+            for each in versions("org/apache/maven/surefire/surefire-api")
+        )
     return [each for each in wanted if _path(each)]
 
 

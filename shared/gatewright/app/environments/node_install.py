@@ -106,9 +106,9 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
     await asyncio.to_thread(write_files, top, recipe.files)
     named = posixpath.join(recipe.folder, recipe.named)
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        on_host = partial(run_tool, folder=Path(name), environment=_variables(installer))
-        version = (await on_host((program, "--version"))).decode("utf-8", "replace").split()
         user = await node_registries(program, Path(name), installer)
+        on_host = partial(run_tool, folder=Path(name), environment=_variables(installer))
+        version = [user.version] if user.version else (await on_host((program, "--version"))).decode("utf-8", "replace").split()
     addresses = partial(NodeAddresses, user=user, lock=recipe.files.get(recipe.lock, b""))
     async with pull_phase(prefix, installer, user.registries, addresses) as phase:
         node = shutil.which("node", path=installer.search)

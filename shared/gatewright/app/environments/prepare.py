@@ -146,7 +146,6 @@ def _nothing(commands: Sequence[str]) -> str:
         "node": "no package.json that asks for any",
         "rust": "no Cargo.lock with packages of a registry",
         "go": "no go.sum",
-        "java": "no pom.xml at the top",
     }
     wanted = [each for each in absent if any(_is_named(ecosystem, commands) for ecosystem in _PROGRAMS if ecosystem == each)]
     named = "; ".join(absent[each] for each in wanted)

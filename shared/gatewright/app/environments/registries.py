@@ -185,10 +185,12 @@ def _pip_files(variables: Mapping[str, str]) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NodeRegistries:
-    """The user's registries of Node; ``addresses`` are theirs by setting (``registry``, ``@scope:registry``)."""
+    """The user's registries of Node; ``addresses`` are theirs by setting (``registry``, ``@scope:registry``). ``version`` is
+    that of npm."""
 
     registries: Registries
     addresses: Mapping[str, str]
+    version: str = ""
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -275,7 +277,8 @@ async def node_registries(program: str, scratch: Path, installer: Installer) -> 
     bare = {name: found.add(address, _credential_for(address, credentials)) for name, address in addresses.items()}
     kept = {name: settings[name] for name in _OF_NPM if isinstance(settings.get(name), (str, int))}
     lines = (f"{name}={value if isinstance(value, str) else json.dumps(value)}\n" for name, value in {**kept, **bare}.items())
-    return NodeRegistries(found.registries({}, {".npmrc": "".join(lines).encode()}), bare)
+    version = str(settings.get("npm-version", "")) if Path(program).name == "npm" else ""
+    return NodeRegistries(found.registries({}, {".npmrc": "".join(lines).encode()}), bare, version)
 
 
 async def _npm_settings(program: str, scratch: Path, installer: Installer) -> dict[str, Any]:
@@ -361,10 +364,7 @@ def go_registries(settings: Mapping[str, Any], installer: Installer) -> Registri
 
 
 def java_registries(installer: Installer) -> tuple[Registries, bytes]:
-    """Return Maven Central, or the mirror of it in the user's ``settings.xml``, and settings that name nothing else.
-
-    Raises NotPreparedError for an unreadable file, and for a password that only the user's Maven can decrypt.
-    """
+    """Return Maven Central or the user's mirror of it, and settings that name nothing else. Raises NotPreparedError."""
     path = Path(installer.variables.get("HOME", "/nonexistent"), ".m2/settings.xml")
     try:
         settings = read_xml((_text_of(path) or "<settings/>").encode())
