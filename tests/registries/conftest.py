@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.git.access.servers import make_certificate
 from tests.registries.servers import INSTALLATION, Files, maven_central
 from tests.sandbox.conftest import place, run, sandbox
 
@@ -27,7 +28,9 @@ def installation() -> Path:
 
 
 @pytest.fixture
-def central() -> Iterator[Files]:
-    """A Maven repository with the artifacts of Debian."""
-    with maven_central() as files:
+def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
+    """A Maven repository with the artifacts of Debian, over TLS with an authority that this process trusts."""
+    certificate = make_certificate(tmp_path / "certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with maven_central(certificate) as files:
         yield files

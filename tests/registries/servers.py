@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import socket
+import ssl
 import subprocess
 import threading
 import urllib.error
@@ -51,8 +52,8 @@ class Files:
 
 
 @contextmanager
-def served_files(*folders: Path) -> Iterator[Files]:
-    """Serve the files of ``folders``."""
+def served_files(*folders: Path, certificate: Path | None = None) -> Iterator[Files]:
+    """Serve the files of ``folders``; over TLS with a ``certificate`` of ``make_certificate``."""
     files = Files(folders)
 
     class Handler(BaseHTTPRequestHandler):
@@ -71,7 +72,11 @@ def served_files(*folders: Path) -> Iterator[Files]:
             """Nothing to standard error."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    files.address = f"http://127.0.0.1:{server.server_address[1]}"
+    files.address = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_address[1]}"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.with_name("server.pem"))
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -83,9 +88,9 @@ def served_files(*folders: Path) -> Iterator[Files]:
 
 
 @contextmanager
-def maven_central() -> Iterator[Files]:
+def maven_central(certificate: Path) -> Iterator[Files]:
     """Serve the Maven artifacts of Debian's packages: those of the system, and those that were unpacked."""
-    with served_files(INSTALLATION / "debian" / _DEBIAN, Path("/", _DEBIAN)) as files:
+    with served_files(INSTALLATION / "debian" / _DEBIAN, Path("/", _DEBIAN), certificate=certificate) as files:
         yield files
 
 
