@@ -35,9 +35,9 @@ verifies earlier publications.
 """
 _HELP_DEPLOY = """Deploy the commit that a run landed.
 
-This command verifies the bundle, and runs the command of a deployment of deployments.json in a box of its own, with the files
-of the commit. It reaches only the servers of the deployment. Exit code 0 means READY. Without --to, it lists and verifies
-earlier deployments.
+This command verifies the bundle. Then it runs a command of deployments.json in a box of its own, with the files of the
+commit. The command reaches only the servers of its deployment. Exit code 0 means READY. Without --to, it lists and
+verifies earlier deployments.
 
     gatewright deploy RUN --to staging
 """
