@@ -9,6 +9,7 @@ import pytest
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.registries import java_registries
+from gatewright.sandbox.environments import PreparedEnvironment
 
 SERVER = "<server><id>own</id><username>me</username><password>{}</password></server>"
 MIRROR = "<mirror><id>own</id><mirrorOf>{}</mirrorOf><url>https://own.example/maven</url></mirror>"
@@ -40,3 +41,14 @@ def test_a_mirror_of_another_registry_leaves_central(tmp_path: Path, mirror: str
 def test_an_encrypted_password_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="the password of own is encrypted"):
         java_registries(user(tmp_path, "*", "{jSMOWnoPFgsHVpMvz5VrIt5kRbzGpI8u+9EF1iFQyJQ=}"))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name", "value"),
+    [
+        ("/e/1", "MAVEN_OPTS", "-Dmaven.conf=/e/1/maven"),
+        ("/Läden und Höfe/1", "JDK_JAVA_OPTIONS", '"-Dmaven.conf=/Läden und Höfe/1/maven"'),
+    ],
+)
+def test_a_command_finds_the_settings_at_any_path(prefix: str, name: str, value: str) -> None:
+    assert PreparedEnvironment("maven", {}, ecosystem="java").variables(Path(prefix)) == {name: value}

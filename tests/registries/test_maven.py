@@ -62,17 +62,18 @@ async def tested(place: Folder, run: Run, prefix: Path, files: dict[str, str], *
     return done.stdout.decode()
 
 
+@pytest.mark.parametrize("home", ["home", "Läden & Höfe"])
 async def test_artifacts_of_a_pom_are_found_by_an_offline_maven(
-    central: Files, tmp_path: Path, place: Folder, run: Run
+    central: Files, tmp_path: Path, home: str, place: Folder, run: Run
 ) -> None:
     installer = user_of(central, tmp_path / "user")
-    prefix, _ = await prepared(tmp_path, ONE, installer)
+    prefix, _ = await prepared(tmp_path / home, ONE, installer)
     assert "Tests run: 2, Failures: 0, Errors: 0, Skipped: 1" in await tested(place, run, prefix, ONE)
     logged = [each.path.lstrip("/") for each in parse_egress_log((prefix / EGRESS_LOG).read_bytes())]
     assert sorted(logged) == sorted(central.seen)
     assert b"very-secret" not in (prefix / EGRESS_LOG).read_bytes()
     central.seen.clear()
-    again, notes = await prepared(tmp_path, ONE, installer)
+    again, notes = await prepared(tmp_path / home, ONE, installer)
     assert (again, central.seen) == (prefix, [])
     assert notes == ["the environment from pom.xml exists: 0 requests to registries"]
 

@@ -57,6 +57,9 @@ class PreparedEnvironment(msgspec.Struct, frozen=True):
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables for commands."""
         given = _VARIABLES.get(self.ecosystem, {})
+        if self.ecosystem == "java" and len(str(prefix).split()) > 1:
+            # mvn splits its own variable at each space. With this one, java prints a note.
+            given = {"JDK_JAVA_OPTIONS": '"-Dmaven.conf=@PREFIX@/maven"'}
         return {name: value.replace("@PREFIX@", str(prefix)) for name, value in given.items()}
 
 

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element, tostring
+from xml.sax.saxutils import escape
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
@@ -138,7 +139,10 @@ def _check_parents(repository: Path, parents: Iterable[_Artifact], installer: In
     seen, waiting = set(parents), list(parents)
     while waiting:
         path = _path(waiting.pop())
-        pom = _parse(path, (repository / f"{path}.pom").read_bytes())
+        try:
+            pom = _parse(path, (repository / f"{path}.pom").read_bytes())
+        except OSError as error:
+            raise NotPreparedError(f"{path}.pom, from which a POM inherits, was not installed; {_ADVICE}") from error
         _check_code(path, pom, installer)
         waiting += {*_parents(pom)} - seen
         seen |= {*waiting}
@@ -204,7 +208,8 @@ def _finish(prefix: Path, repository: Path, stubs: Iterable[str], home: Path) ->
     """Make the repository one that belongs to no registry, configure Maven for it, and return the digest of its files."""
     (prefix / "maven").mkdir()
     (prefix / "maven/logging").symlink_to(home / "conf/logging")
-    settings = f"<settings><localRepository>{repository}</localRepository><offline>true</offline></settings>\n"
+    local = f"<localRepository>{escape(str(repository))}</localRepository>"
+    settings = f"<settings>{local}<offline>true</offline></settings>\n"
     (prefix / "maven/settings.xml").write_text(settings, "utf-8")
     lines, removed = [], {repository / path for path in stubs}
     for place in (Path(folder, name) for folder, _, names in os.walk(repository) for name in names):
