@@ -140,7 +140,7 @@ def rows(found: Measures) -> list[Row]:
     found.against["homonyms"] = [f"{name} ({count})" for name, count in sorted(homonyms.items())]
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
-        # Runs without a change, research, flaky tests, coverage and budgets of publishers raised this bound from 146,300.
+        # Deployments, Maven, suggested tests and judged claims raised this bound from 157,000.
         Row("lines of the product", found.lines, 158_100, 100_000),
         Row("modules of at most 60 lines", len(found.against["short modules"]), 206, 150),
         Row("median lines of a module", sizes[len(sizes) // 2], 114, 120, least=True),

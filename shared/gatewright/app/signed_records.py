@@ -22,6 +22,7 @@ R = TypeVar("R", Deployment, Publication)
 #: The kinds: folders of the home folder.
 PUBLICATIONS: Final = "publications"
 DEPLOYMENTS: Final = "deployments"
+KINDS: Final = (PUBLICATIONS, DEPLOYMENTS)
 #: In the home folder: the public keys that signed, and the key that signs by default.
 KEYS: Final = "keys/publication"
 _KEY: Final = "keys/publication.pem"

@@ -15,6 +15,8 @@ from gatewright.errors import ConfigurationError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.sandbox.images import ImageRoot
 
+#: The ecosystems of which an environment can be made.
+Ecosystem = Literal["python", "node", "rust", "go", "java"]
 #: In an environment made for a baseline: its sources, its tool, and where commands look for it.
 PREPARED: Final = "gatewright-environment.json"
 #: Beside that record: the requests of its installer, one per line, chained by digest.
@@ -49,7 +51,7 @@ class PreparedEnvironment(msgspec.Struct, frozen=True):
     tool: str
     sources: dict[str, str]
     installs: str = ""
-    ecosystem: Literal["python", "node", "rust", "go", "java"] = "python"
+    ecosystem: Ecosystem = "python"
     mounts: dict[str, str] = {}
     results: dict[str, str] = {}
     egress: EgressSummary | None = None

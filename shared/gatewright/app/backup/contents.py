@@ -15,8 +15,8 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
+from gatewright.app import signed_records
 from gatewright.app.retention.holds import BOOK
-from gatewright.app.signed_records import DEPLOYMENTS, PUBLICATIONS
 from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.stream_snapshots import StreamSnapshot
 from gatewright.bus.topology import is_of_ledger
@@ -33,7 +33,7 @@ STREAMS: Final = "streams"
 FILES: Final = "home"
 BUNDLES: Final = "bundles"
 #: Folders of a home folder that are kept as they are, and the book of holds.
-KEPT: Final = ("keys", "bus", "policies", PUBLICATIONS, DEPLOYMENTS)
+KEPT: Final = ("keys", "bus", "policies", *signed_records.KINDS)
 _MAX_CONTENTS_BYTES = 256 << 20
 _BLOCK = 1 << 20
 

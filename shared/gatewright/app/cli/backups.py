@@ -197,17 +197,17 @@ async def _provisioner(place: CommandContext, keys: Path) -> AsyncIterator[BusAd
 
 
 def _installation(place: CommandContext, keys: Path) -> Installation:
+    from gatewright.app import signed_records
     from gatewright.app.backup.taking import Installation
     from gatewright.app.cli import settings
     from gatewright.app.cli.runs.sources import RUNS_FOLDER
     from gatewright.app.cli.settings import DoctorSettings
     from gatewright.app.retention.holds import BOOK
-    from gatewright.app.signed_records import DEPLOYMENTS, PUBLICATIONS
     from gatewright.bus import identities
     from gatewright.evidence.signing.keys import home_key, load_public, public_path
 
     files = dict(_below(place.home / "keys", "keys"))
-    for each in (PUBLICATIONS, DEPLOYMENTS):
+    for each in signed_records.KINDS:
         files |= dict(_below(place.home / each, each))
     files |= dict(_below(keys, "bus"))
     own = home_key(place.home).relative_to(place.home).as_posix()

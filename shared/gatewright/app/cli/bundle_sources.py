@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatewright.app.cli.context import CommandContext, find_place
-from gatewright.app.cli.runs.sources import RUNS_FOLDER, BundleSource, find_run
+from gatewright.app.cli.runs.sources import RUNS_FOLDER, BundleSource, find_run, run_of
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.settings import load as load_settings
 from gatewright.errors import ConfigurationError, MalformedError, StoreError
@@ -38,6 +38,7 @@ from gatewright.view.safe_text import printable
 if TYPE_CHECKING:
     from gatewright.app.cli.runs.sources import RunSource
     from gatewright.client.client import Client
+    from gatewright.run.state import Run
 
 #: Maximum findings to list for people; the others are counted.
 MOST_FINDINGS = 20
@@ -189,6 +190,12 @@ def temporary_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="gatewright-bundle-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+async def read_run(wanted: str) -> Run:
+    """Return the run with this id, its beginning, or this address. Raises as ``find_run`` does."""
+    async with open_source(wanted) as source:
+        return (await source.view(await find_run(source, run_of(wanted)))).run
 
 
 @contextlib.asynccontextmanager

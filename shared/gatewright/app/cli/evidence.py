@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,14 +13,12 @@ import typer
 from gatewright.app.cli.options import BundleArgument, JsonOutput, TrustedKeys
 from gatewright.app.cli.outcome import Exit
 from gatewright.app.cli.output import emit, reported, write_line, write_whole
-from gatewright.app.cli.results import deployment_line, list_deployments, list_publications, publication_line, receive_run
+from gatewright.app.cli.results import ResultRecords, receive_run
 from gatewright.errors import GatewrightError, MalformedError, VerificationError
 from gatewright.version import __version__
 from gatewright.view.safe_text import printable
 
 if TYPE_CHECKING:
-    from gatewright.app.signed_records import Record
-    from gatewright.contracts import Deployment, Publication
     from gatewright.evidence.signing import keyring
     from gatewright.evidence.verification.commits import CommitOutcome, CommitsVerification, CommitVerdict
     from gatewright.evidence.verification.findings import Verification
@@ -266,13 +263,12 @@ class Checked:
 
     result: Verification
     key: keyring.KnownKey | None
-    publications: tuple[Record[Publication], ...] = ()
-    deployments: tuple[Record[Deployment], ...] = ()
+    records: ResultRecords = field(default_factory=ResultRecords)
 
     @property
     def ok(self) -> bool:
         """Return whether the bundle verifies, and each record of what was done with its results."""
-        return self.result.ok and not any(map(attrgetter("code"), (*self.publications, *self.deployments)))
+        return self.result.ok and self.records.verified
 
 
 def check_bundle(given: str | None, key: Sequence[str], repository: str | None, *, unsigned: bool) -> Checked:
@@ -296,14 +292,8 @@ def check_bundle(given: str | None, key: Sequence[str], repository: str | None, 
     if given is not None and is_address(given):
         result = replace(result, location=given)
     outside = given is not None and is_outside_home(given)
-    checked = Checked(result, next((each.known for each in trusted if each.public.key_id == result.signer), None))
-    if outside or not is_safe(result.run_id):
-        return checked
-    return replace(
-        checked,
-        publications=tuple(list_publications(result.run_id)),
-        deployments=tuple(list_deployments(result.run_id)),
-    )
+    records = ResultRecords() if outside or not is_safe(result.run_id) else ResultRecords.of_run(result.run_id)
+    return Checked(result, next((each.known for each in trusted if each.public.key_id == result.signer), None), records)
 
 
 def key_document(key: keyring.KnownKey | None) -> dict[str, str] | None:
@@ -323,9 +313,8 @@ def verification_document(checked: Checked) -> dict[str, Any]:
     import msgspec
 
     document: dict[str, Any] = msgspec.to_builtins(checked.result, enc_hook=str)
-    records = {"publications": checked.publications, "deployments": checked.deployments}
-    done = {name: found for name, found in records.items() if found}
-    return {"ok": checked.ok, "outcome": checked.result.outcome, **document, "key": key_document(checked.key), **done}
+    words = {"ok": checked.ok, "outcome": checked.result.outcome}
+    return {**words, **document, "key": key_document(checked.key), **checked.records.document}
 
 
 def verdict_lines(checked: Checked) -> list[str]:
@@ -341,8 +330,7 @@ def verdict_lines(checked: Checked) -> list[str]:
             f"  signed by {signer}" if signed else "  NOT SIGNED: anybody may have written this bundle",
             f"  checked   {', '.join(step.partition(' ')[2] for step in result.checked)}",
             *(f"  approval  {words}" for words in result.approved),
-            *(f"  published {publication_line(each)}" for each in checked.publications),
-            *(f"  deployed  {deployment_line(each)}" for each in checked.deployments),
+            *(f"  {line}" for line in checked.records.lines(10)),
             "  a bundle alone cannot prove:",
             *(f"    {words}" for words in result.unchecked),
         ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import typer
 
@@ -133,7 +133,7 @@ def _print_result(document: Any, lines: Iterable[str], *, json_output: bool, goo
 
 
 class _Source(NamedTuple):
-    """A verified run, and what the home folder knows of it."""
+    """A verified run, the place of the command, and the keys that are trusted there."""
 
     place: CommandContext
     sealed: SealedRun
@@ -212,6 +212,34 @@ def deploy_run(given: str | None, to: str, key: Sequence[str]) -> Record[Deploym
             raise DeniedError("interrupted before the command started", code="aborted") from None
 
     return asyncio.run(until_interrupted())
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRecords:
+    """What was done with the results of a run, by the records of the home folder."""
+
+    publications: Sequence[Record[Publication]] = ()
+    deployments: Sequence[Record[Deployment]] = ()
+
+    @classmethod
+    def of_run(cls, run_id: str) -> Self:
+        return cls(list_publications(run_id), list_deployments(run_id))
+
+    @property
+    def verified(self) -> bool:
+        """Whether each record verifies."""
+        return not any(each.code for each in self.publications) and not any(each.code for each in self.deployments)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The records by kind, without kinds that have none."""
+        kinds = {"publications": self.publications, "deployments": self.deployments}
+        return {name: records for name, records in kinds.items() if records}
+
+    def lines(self, width: int) -> Iterator[str]:
+        """Yield each record as a line that begins with what was done, in a column of ``width`` characters."""
+        yield from (f"{'published':{width}}{publication_line(each)}" for each in self.publications)
+        yield from (f"{'deployed':{width}}{deployment_line(each)}" for each in self.deployments)
 
 
 def list_publications(given: str | None) -> list[Record[Publication]]:

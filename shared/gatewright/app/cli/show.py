@@ -185,7 +185,7 @@ async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None
     import msgspec
 
     from gatewright.app.cli.bundle_sources import open_source
-    from gatewright.app.cli.results import deployment_line, list_deployments, list_publications, publication_line
+    from gatewright.app.cli.results import ResultRecords
     from gatewright.app.cli.runs.listing import run_details, run_story
     from gatewright.app.cli.runs.result import with_details
     from gatewright.app.cli.runs.sources import find_run, run_of
@@ -193,19 +193,14 @@ async def _show(wanted: str | None, *, verbose: bool, json_output: bool) -> None
     async with open_source(wanted) as source:
         view = await with_details(await source.view(await find_run(source, run_of(wanted))), source.output)
         waits, claims = await source.waits(view), await source.claims(view.run.run_id)
-    published, deployed = list_publications(view.run.run_id), list_deployments(view.run.run_id)
+    records = ResultRecords.of_run(view.run.run_id)
     if json_output:
         details = run_details(view, datetime.now(UTC), waits, claims)
-        records = {"publications": published, "deployments": deployed}
-        done = {name: found for name, found in records.items() if found}
-        emit({**msgspec.to_builtins(details), **done} if done else details)
+        emit({**msgspec.to_builtins(details), **records.document} if records.document else details)
         return
     for line in run_story(view, datetime.now(UTC), waits, claims, verbose=verbose, width=terminal_width()):
         write_line(line)
-    for line in (
-        *(f"published  {publication_line(each)}" for each in published),
-        *(f"deployed   {deployment_line(each)}" for each in deployed),
-    ):
+    for line in records.lines(11):
         write_line(printable(line))
 
 

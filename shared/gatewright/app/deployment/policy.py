@@ -70,7 +70,7 @@ class DeploymentEntry(PolicyModel):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        if len({each.variable or each.name for each in self.apis}) != len(self.apis):
+        if len({each.name for each in self.apis}) != len(self.apis):
             raise ValueError("two APIs have one name")
         return self
 

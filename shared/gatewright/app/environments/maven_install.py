@@ -87,12 +87,12 @@ async def _make(
         await asyncio.to_thread(write_files, phase.scratch, own)
         resolve = partial(_resolve, phase, str(home / "bin/mvn"), repository)
         for each in parents:
-            await resolve("get", f"-Dartifact={_path(each) and ':'.join(each)}:pom")
+            await resolve("get", f"-Dartifact={_coordinates(each)}:pom")
         await asyncio.to_thread(_check_parents, repository, parents, installer)  # 2
         await asyncio.to_thread(write_files, repository, stubs)  # 3
         await resolve("resolve", f"{_RESOLVER}:resolve-plugins", folder=phase.scratch / "project")  # 1
         for each in await asyncio.to_thread(_runners, repository):
-            await resolve("get", f"-Dartifact={':'.join(each)}")  # 4
+            await resolve("get", f"-Dartifact={_coordinates(each)}")  # 4
         summary = phase.summary()
     listing = await asyncio.to_thread(_finish, prefix, repository, stubs, home)
     return Made("maven", {}, {"artifacts": listing}, summary)
@@ -166,11 +166,18 @@ def _artifact(element: Element, properties: Mapping[str, str], inherited: Sequen
     return tuple(found)
 
 
+def _coordinates(artifact: _Artifact) -> str:
+    """Return the artifact as one argument of Maven. Raises NotPreparedError for unusual text."""
+    text = ":".join(artifact)
+    if _PLAIN.fullmatch(text) is None:
+        raise NotPreparedError(f"a POM names {text[:200]!r}: write group, name and version as plain text")
+    return text
+
+
 def _path(artifact: _Artifact) -> str:
-    """Return the path of its files in a repository, without the suffix. Raises NotPreparedError for unusual text."""
+    """Return the path of its files in a repository, without the suffix. Raises as ``_coordinates`` does."""
+    _coordinates(artifact)
     group, name, version = artifact
-    if _PLAIN.fullmatch(":".join(artifact)) is None:
-        raise NotPreparedError(f"a POM names {':'.join(artifact)[:200]!r}: write group, name and version as plain text")
     return f"{group.replace('.', '/')}/{name}/{version}/{name}-{version}"
 
 
@@ -182,7 +189,7 @@ def _stubs(modules: Mapping[str, _Artifact], files: _Files) -> Iterator[tuple[st
         yield from ((f"{_path(each)}{end}", empty.getvalue()) for end in (".jar", "-tests.jar", ".war"))
 
 
-def _runners(repository: Path) -> list[_Artifact]:
+def _runners(repository: Path) -> Sequence[_Artifact]:
     """Return the runners of the libraries in the repository."""
 
     def versions(place: str) -> list[str]:
@@ -194,12 +201,12 @@ def _runners(repository: Path) -> list[_Artifact]:
             ("org.apache.maven.surefire", f"surefire-{runner}", each)
             for each in versions("org/apache/maven/surefire/surefire-api")
         )
-    return [each for each in wanted if _path(each)]
+    return wanted
 
 
 def _own_files(home: Path) -> Iterator[bytes]:
     """Yield the files of Maven itself that name the plugins of the usual lifecycles."""
-    for jar in home.glob("lib/maven-[cm]o[rd]e*.jar"):
+    for jar in (*home.glob("lib/maven-core*.jar"), *home.glob("lib/maven-model*.jar")):
         with zipfile.ZipFile(jar) as archive:
             yield from (archive.read(name) for name in archive.namelist() if name.endswith(".xml"))
 

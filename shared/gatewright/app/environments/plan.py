@@ -19,16 +19,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.egress.policy import EgressPolicy
 from gatewright.environment_state import MADE
-from gatewright.sandbox.environments import EGRESS_LOG, PREPARED, EgressSummary, PreparedEnvironment
+from gatewright.sandbox.environments import EGRESS_LOG, PREPARED, Ecosystem, EgressSummary, PreparedEnvironment
 
-Ecosystem = Literal["python", "node", "rust", "go", "java"]
 Note = Callable[[str], None]
 #: Suffix of a source: the digest covers the file's packages, not the file.
 PACKAGES = " (packages)"

@@ -21,13 +21,14 @@ from gatewright.app.environments.go_install import go_plans
 from gatewright.app.environments.maven_install import maven_plans
 from gatewright.app.environments.node_install import node_plans
 from gatewright.app.environments.pinned_uv import Make
-from gatewright.app.environments.plan import Ecosystem, EnvironmentPlan, Installer, Note, is_made, made_once
+from gatewright.app.environments.plan import EnvironmentPlan, Installer, Note, is_made, made_once
 from gatewright.app.environments.python_install import python_plan
 from gatewright.app.environments.python_recipe import declares_python
 from gatewright.app.environments.rust_install import rust_plans
 from gatewright.app.environments.tool import run_tool
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.patterns import TextPattern
+from gatewright.sandbox.environments import Ecosystem
 from gatewright.sandbox.programs import find_program
 
 #: A module that a go.mod asks for.

@@ -22,7 +22,7 @@ from xml.sax.saxutils import escape
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.node_recipe import PUBLIC_HOSTS
-from gatewright.app.environments.plan import Ecosystem, Installer
+from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.pull import HOME, Registries
 from gatewright.app.environments.tool import run_tool
 from gatewright.egress.addresses import canonical_address
@@ -32,6 +32,7 @@ from gatewright.errors import ConfigurationError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json, read_toml, read_xml, table_of
 from gatewright.patterns import BytesPattern
 from gatewright.sandbox import sandbox_account
+from gatewright.sandbox.environments import Ecosystem
 from gatewright.sandbox.prefix import home_folders, inspect_installation
 
 _PYPI: Final = "https://pypi.org/simple"

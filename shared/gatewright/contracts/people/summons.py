@@ -152,7 +152,7 @@ class Critique(Document):
 
 
 class SuggestedTest(Document):
-    """A test file that a model suggests. Nothing runs it, and it never lands."""
+    """A test file that a model suggests. It runs only when a person orders it, and never lands."""
 
     path: Annotated[str, Meta(min_length=1, max_length=300)]
     """Where the file would be, from the repository's root."""

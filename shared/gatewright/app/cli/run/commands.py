@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from gatewright.app.cli.run.display import Display
     from gatewright.app.cli.run.start import WantedRevert
     from gatewright.contracts import RunRequest, TaskContract
-    from gatewright.run.state import Run
     from gatewright.view.run_view import RunView
 
 #: Maximum seconds until an aborted run has ended and is sealed.
@@ -146,8 +145,10 @@ def _with_suggested(order: RunOptions, wanted: str) -> Iterator[RunOptions]:
     """
     import tempfile
 
+    from gatewright.app.cli.bundle_sources import read_run
+
     run_id, _, number = wanted.partition(":")
-    run = asyncio.run(_read_run(run_id))
+    run = asyncio.run(read_run(run_id))
     asked = [each.answer for each in run.summonses.values() if each.answer is not None]
     cases = [each for answer in asked for each in answer.missed if each.test is not None or each.command is not None]
     chosen = cases if not number else cases[int(number) - 1 : int(number)] if number.isdecimal() and number != "0" else []
@@ -171,14 +172,6 @@ def _with_suggested(order: RunOptions, wanted: str) -> Iterator[RunOptions]:
             ref=run.landed.commit,
             repo=order.repo or run.contract.repository.url,
         )
-
-
-async def _read_run(wanted: str) -> Run:
-    from gatewright.app.cli.bundle_sources import open_source
-    from gatewright.app.cli.runs.sources import find_run
-
-    async with open_source(wanted) as source:
-        return (await source.view(await find_run(source, wanted))).run
 
 
 @reported

@@ -184,12 +184,10 @@ class WantedRevert:
 async def _prepare_revert(wanted: WantedRevert, place: CommandContext) -> Prepared:
     """Return the request that reverts a run. Raises as ``prepare_revert`` does."""
     # Imported late: no other run needs it.
-    from gatewright.app.cli.bundle_sources import open_source
-    from gatewright.app.cli.runs.sources import find_run, run_of
+    from gatewright.app.cli.bundle_sources import read_run
     from gatewright.client.reverts import RevertChoices, prepare_revert
 
-    async with open_source(wanted.run) as source:
-        view = await source.view(await find_run(source, run_of(wanted.run)))
+    run = await read_run(wanted.run)
     top = repository_folder(wanted.repo, place.here)
     person = await asyncio.to_thread(author, top or place.here)
     choices = RevertChoices(
@@ -202,7 +200,7 @@ async def _prepare_revert(wanted: WantedRevert, place: CommandContext) -> Prepar
         target_ref=wanted.target_ref,
         **{name: getattr(wanted.options.order, name) for name in REVERTING - {"land"}},
     )
-    prepared = Prepared(*await prepare_revert(view.run, choices, operator_access()))
+    prepared = Prepared(*await prepare_revert(run, choices, operator_access()))
     await _prepare_host(place, None)
     return prepared
 
