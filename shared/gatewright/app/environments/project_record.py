@@ -94,7 +94,7 @@ def write_project_record(prefix: Path, record: ProjectRecord) -> None:
             group == "console_scripts"
             and found is not None
             and attribute
-            and not place.exists()
+            and not os.path.lexists(place)
             and _NAME.fullmatch(name) is not None
         ):
             python = prefix / "bin" / "python"

@@ -63,8 +63,8 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
     complete = recipe.is_lock and all("--hash=" in line for line in lines)
     async with pip_phase(prefix, python, installer, lines if complete and not recipe.building else ()) as pip:
         place = pip.phase.scratch
-        (place / "requirements.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        (place / "constraints.txt").write_text("".join(f"{line}\n" for line in recipe.constraints), "utf-8")
+        _write_lines(place / "requirements.txt", lines)
+        _write_lines(place / "constraints.txt", recipe.constraints)
         wheels = () if installer.source_builds else ("--only-binary", ":all:")
         files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
         files += ("--no-deps",) if complete else ()
@@ -76,12 +76,32 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
             if not recipe.fewer or not _is_not_to_be_had(error.message):
                 advice = "" if installer.source_builds else _advice(error.message)
                 raise NotPreparedError(f"{recipe.name}: {error.message}{advice}", code=error.reason) from error
-            (place / "requirements.txt").write_text("".join(f"{line}\n" for line in recipe.fewer), "utf-8")
+            _write_lines(place / "requirements.txt", recipe.fewer)
             await pip.install(*wheels, *files)
             left_out = ", without what is for development only, which cannot be had"
         if recipe.building:
             await pip.install(*wheels, *recipe.building)
+        _refuse_linked_folders(prefix)
         return Made(pip.version + left_out, egress=pip.phase.summary())
+
+
+def _write_lines(place: Path, lines: Sequence[str]) -> None:
+    """Write a new file: code of a package that was built here may have left a link at ``place``."""
+    place.unlink(missing_ok=True)
+    with place.open("x", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _refuse_linked_folders(prefix: Path) -> None:
+    """Raise NotPreparedError for a link in the place of a folder of the environment.
+
+    The project's record is written into these folders, outside of the box, and code of a built package could replace them.
+    """
+    site = "lib/python*/site-packages"
+    for place in ("bin", "lib", "lib/python*", site, f"{site}/*.dist-info", f"{site}/*.dist-info/RECORD"):
+        for found in prefix.glob(place):
+            if found.is_symlink():
+                raise NotPreparedError(f"a package replaced {found.relative_to(prefix)} of its environment by a link")
 
 
 def _is_not_to_be_had(message: str) -> bool:
