@@ -166,7 +166,7 @@ class EgressGateway:
                 head = parse_head(data, bodies=self._sending is not None)
                 exchange.method = head.method
                 if self._full:
-                    words = f"a pull has at most {self._policy.requests} requests: raise `requests` in egress.json"
+                    words = f"at most {self._policy.requests} requests are permitted: raise `requests` in {self._policy.file}"
                     raise DeniedError(words, code="egress_limit")
                 if head.method == "CONNECT" and tunnel is None:
                     tunnel = self._judge_tunnel(head, exchange)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -101,9 +101,10 @@ PUBLIC: Final = (
 class EgressPolicy(PolicyModel):
     """The registries, and the limits of one pull: ``requests`` and ``total_bytes``.
 
-    ``answer_bytes`` and ``seconds`` limit one request, ``redirects`` a chain of them.
+    ``answer_bytes`` and ``seconds`` limit one request, ``redirects`` a chain of them. ``file``: where the operator writes it.
     """
 
+    file: ClassVar[str] = "egress.json"
     version: Literal["1"]
     sources: tuple[EgressSource, ...] = Field(default=PUBLIC, max_length=100)
     requests: int = Field(default=20_000, ge=1, le=1_000_000)

@@ -107,7 +107,7 @@ class Upstream:
         """Return the source of a host. It is not resolved. Raises DeniedError (``egress_host_refused``)."""
         source = source_of(self._sources, scheme, host, port) if is_host(host) else None
         if source is None:
-            words = f"{scheme}://{host[:253]}:{port} belongs to no source: add the host, as a name, to egress.json"
+            words = f"{scheme}://{host[:253]}:{port} belongs to no source: add the host, as a name, to {self._policy.file}"
             raise DeniedError(words, code="egress_host_refused")
         return source
 
@@ -179,10 +179,13 @@ class Upstream:
                 try:
                     ip = await resolve_once(host, port, private=source.private, resolve=self._resolve)
                 except ValueError as error:
-                    words = f"{error}: set `private` of the source {source.name} in egress.json if that is meant"
+                    words = f"{error}: set `private` of the source {source.name} in {self._policy.file} if that is meant"
                     raise DeniedError(words, code="egress_ip_refused") from error
                 self._pins[host, port] = ip
             return self._pins[host, port]
+
+    def _too_much(self, message: str) -> DeniedError:
+        return DeniedError(f"{message}, a limit of {self._policy.file}", code="egress_limit")
 
     async def _redirect(self, url: URL, source: EgressSource, reply: aiohttp.ClientResponse, answer: Answer) -> None:
         """Pass on a redirect to an address that may be read: the client's next request is judged like every other.
@@ -213,7 +216,7 @@ class Upstream:
             words = f"{url.host} answered in a form that was not asked for: status {reply.status}, or compressed"
             raise UnavailableError(words, code="egress_source_unavailable")
         if (reply.content_length or 0) > self._policy.answer_bytes:
-            raise _too_much(f"{url.host}: an answer has at most {self._policy.answer_bytes} bytes")
+            raise self._too_much(f"{url.host}: an answer has at most {self._policy.answer_bytes} bytes")
         return reply.content_length
 
     async def _parts(
@@ -224,11 +227,11 @@ class Upstream:
         async for data in reply.content.iter_any():
             part = data if unpacker is None else _unpack(unpacker, data, most)
             if exchange.bytes + len(part) > min(most, self._policy.answer_bytes):
-                raise _too_much(
+                raise self._too_much(
                     f"{exchange.host}: an answer has at most {self._policy.answer_bytes} bytes, an index {_INDEX_BYTES}"
                 )
             if self._total + len(part) > self._policy.total_bytes:
-                raise _too_much(f"{exchange.host}: a pull has at most {self._policy.total_bytes} bytes")
+                raise self._too_much(f"{exchange.host}: all answers together have at most {self._policy.total_bytes} bytes")
             exchange.bytes += len(part)
             self._total += len(part)
             exchange.digest.update(part)
@@ -259,7 +262,3 @@ def _authorization(source: EgressSource, secrets: Mapping[str, str]) -> str:
     if " " in value:
         return value
     return f"Basic {base64.b64encode(value.encode()).decode()}" if ":" in value else f"Bearer {value}"
-
-
-def _too_much(message: str) -> DeniedError:
-    return DeniedError(f"{message}: raise the limit in egress.json", code="egress_limit")

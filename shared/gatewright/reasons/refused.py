@@ -230,9 +230,9 @@ _RESEARCH = {
 _EGRESS = {
     "egress_address_refused": "ask for what the lock file or an index page names, by its plain path",
     "egress_host_mismatch": "use a client that names one host in CONNECT, TLS and the header Host",
-    "egress_host_refused": "add the registry's host to a source of policies/egress.json, if pulls may read it",
-    "egress_ip_refused": "set `private` of the source in policies/egress.json, if its hosts have private addresses",
-    "egress_limit": "raise the limit in policies/egress.json, or install fewer packages",
+    "egress_host_refused": "add the host to a source of policies/egress.json, or to an API of policies/deployments.json",
+    "egress_ip_refused": "set `private` of the source or API, if its hosts have private addresses",
+    "egress_limit": "raise the limit in policies/egress.json or policies/deployments.json, or send fewer requests",
     "egress_method_refused": "install packages only: a pull sends GET and HEAD; a deployment may send its `methods`",
     "egress_redirect_refused": "add the host that the registry redirects to, if pulls may read it",
     "egress_request_malformed": "use a package manager that sends plain HTTP/1.1 requests without a body",

@@ -129,6 +129,20 @@ def test_the_command_reaches_nothing_else(yard: Yard, call: str) -> None:
     assert [each[1] for each in yard.server.seen] == ["/honest"]
 
 
+def test_the_number_of_requests_is_limited(yard: Yard) -> None:
+    lines = [
+        "import urllib.error, urllib.request",
+        f"for _ in range(3):\n    try:\n        urllib.request.urlopen('http://127.0.0.1:{yard.server.port}/x', data=b'1')",
+        "    except urllib.error.HTTPError as error:\n        print(error.read())",
+    ]
+    yard.change(requests=2)
+    scripted(yard, "\n".join(lines))
+    assert yard.record().state == "READY"
+    assert [each[1] for each in yard.server.seen] == ["/x", "/x"]
+    assert [each["reason"] for each in yard.requests() if each["reason"]] == ["egress_limit"]
+    assert "raise `requests` in deployments.json" in yard.output()
+
+
 def test_secrets_in_the_output_are_removed(yard: Yard) -> None:
     scripted(yard, "print('key', 'AKIA' + 'Z3QXN7RKT5WB2PLD')\nprint(open('/etc/box-canary').read())\n")
     assert yard.record().state == "READY"

@@ -5,7 +5,7 @@ Without the file nothing can be deployed.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -50,12 +50,16 @@ class DeploymentApi(PolicyModel):
         return f"of_{self.name.replace('-', '_')}" if self.credentials is not None else ""
 
 
+class _Egress(EgressPolicy):
+    file: ClassVar[str] = "deployments.json"
+
+
 class DeploymentEntry(PolicyModel):
     """One deployment.
 
     ``command``: an argv, run in the commit's files. ``repositories``, ``refs``: patterns as in ``publishers.json``, of runs
     whose commits may be deployed. ``environment``: folder whose programs come first. ``timeout_sec``: seconds for the
-    command. ``body_bytes``: of one request. ``key``: file of the private key that signs, by default that of the home folder.
+    command. ``requests``: most of one deployment; ``body_bytes``: of one of them. ``key``: file of the private key that signs, by default that of the home folder.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")
@@ -65,6 +69,7 @@ class DeploymentEntry(PolicyModel):
     apis: tuple[DeploymentApi, ...] = Field(default=(), max_length=50)
     environment: AbsolutePath | None = None
     timeout_sec: int = Field(default=600, ge=1, le=7200)
+    requests: int = Field(default=20_000, ge=1, le=1_000_000)
     body_bytes: int = Field(default=64 << 20, ge=1, le=1 << 30)
     key: AbsolutePath | None = None
 
@@ -80,7 +85,8 @@ class DeploymentEntry(PolicyModel):
 
     def egress(self) -> EgressPolicy:
         """Return what the gateway permits."""
-        return EgressPolicy(version="1", sources=tuple(each.source for each in self.apis), seconds=float(self.timeout_sec))
+        sources = tuple(each.source for each in self.apis)
+        return _Egress(version="1", sources=sources, requests=self.requests, seconds=float(self.timeout_sec))
 
     def secrets(self) -> dict[str, str]:
         """Return the credentials for the gateway. Raises ConfigurationError (``deployment_credentials_missing``)."""
