@@ -78,13 +78,16 @@ class IndexedAddresses:
         sources: the registries. ``ecosystem`` names the protocol: the simple index of Python, packuments of npm, the sparse
             index of Cargo, or a proxy of Go modules. Other sources have files only.
         names: the packages that may be asked for; None: any. Go modules are ``MODULE@VERSION``.
+        given: addresses that no page has to name.
     """
 
-    def __init__(self, sources: tuple[EgressSource, ...], names: Collection[str] | None = None) -> None:
+    def __init__(
+        self, sources: tuple[EgressSource, ...], names: Collection[str] | None = None, given: Collection[str] = ()
+    ) -> None:
         self._sources = sources
         plain = {_SEPARATORS.replaced(each.lower(), "-") for each in names or ()}
         self._names = None if names is None else frozenset(names) | plain | {each.lower() for each in names}
-        self._linked: set[str] = set()
+        self._linked = set(given)
         #: Of a Cargo registry: where its files are.
         self._downloads: dict[str, str] = {}
 

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import socket
 import ssl
+import zlib
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
@@ -24,7 +25,7 @@ from gatewright.egress.authority import PullAuthority
 from gatewright.egress.policy import EgressPolicy
 from gatewright.egress.record import EgressRecord
 from gatewright.egress.request_head import MOST_BYTES, RequestHead, parse_head, read_head
-from gatewright.egress.upstream import Exchange, Upstream
+from gatewright.egress.upstream import Exchange, Upstream, unpack_part
 from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 
 _CONNECTIONS: Final = 64
@@ -274,6 +275,8 @@ class EgressGateway:
         if "expect" in head.headers:
             await answer.invite()
         body = await reader.readexactly(head.length)
+        if self._sending is not None and "content-encoding" in head.headers:
+            body = await asyncio.to_thread(_unpack, body, self._sending.most)
         if await asyncio.to_thread(canary_spans, body):
             raise DeniedError(f"{exchange.host}: the body holds the canary of a box", code="canary_leaked")
         exchange.body = body
@@ -302,6 +305,16 @@ class EgressGateway:
             return canonical_address(f"{site.scheme}://{site.authority}{target}")
         except ValueError as error:  # it is too long
             raise DeniedError(str(error), code="egress_address_refused") from error
+
+
+def _unpack(body: bytes, most: int) -> bytes:
+    """Return the content of a gzip body: it is judged, and sent on. Raises DeniedError (``egress_limit``), ValueError."""
+    content = unpack_part(unpacker := zlib.decompressobj(wbits=31), body, most)
+    if len(content) > most:
+        raise DeniedError(f"a body has at most {most} bytes", code="egress_limit")
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError("the compressed body is not one whole part")
+    return content
 
 
 def _failure(exchange: Exchange, error: Exception) -> GatewrightError:

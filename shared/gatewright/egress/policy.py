@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from gatewright.patterns import TextPattern
 from gatewright.policy_files import PolicyFile, PolicyModel
 
-Ecosystem = Literal["python", "node", "rust", "go", "java", "any"]
+Ecosystem = Literal["python", "node", "rust", "go", "java", "git", "any"]
 _MIB: Final = 1 << 20
 _NAME: Final = TextPattern(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 

@@ -97,8 +97,9 @@ def parse_head(data: bytes, *, bodies: bool = False) -> RequestHead:
 
 
 def _check_headers(headers: Mapping[str, str], *, bodies: bool) -> None:
-    awaited = {"expect"} if bodies and headers.get("expect", "").lower() == "100-continue" else set()
-    refused = sorted((_REFUSED - awaited) & headers.keys())
+    plain = {"expect": "100-continue", "content-encoding": "gzip"} if bodies else {}
+    usual = {name for name, value in plain.items() if headers.get(name, "").lower() == value}
+    refused = sorted((_REFUSED - usual) & headers.keys())
     length = headers.get("content-length", "0")
     if length != "0" and not (bodies and _LENGTH.fullmatch(length) is not None):
         refused.append("content-length")

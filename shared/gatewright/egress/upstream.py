@@ -225,7 +225,7 @@ class Upstream:
         """Yield the content as the client gets it. ValueError if packed content is broken or has no end."""
         unpacker = zlib.decompressobj(wbits=31) if packed else None
         async for data in reply.content.iter_any():
-            part = data if unpacker is None else _unpack(unpacker, data, most)
+            part = data if unpacker is None else unpack_part(unpacker, data, most)
             if exchange.bytes + len(part) > min(most, self._policy.answer_bytes):
                 raise self._too_much(
                     f"{exchange.host}: an answer has at most {self._policy.answer_bytes} bytes, an index {_INDEX_BYTES}"
@@ -240,7 +240,7 @@ class Upstream:
             raise ValueError("its compressed content has no end")
 
 
-def _unpack(unpacker: Any, data: bytes, most: int) -> bytes:
+def unpack_part(unpacker: Any, data: bytes, most: int) -> bytes:
     """Return the content of a piece, at most one byte more than ``most``. Raises ValueError."""
     try:
         part: bytes = unpacker.decompress(data, most + 1)

@@ -59,7 +59,8 @@ class DeploymentEntry(PolicyModel):
 
     ``command``: an argv, run in the commit's files. ``repositories``, ``refs``: patterns as in ``publishers.json``, of runs
     whose commits may be deployed. ``environment``: folder whose programs come first. ``timeout_sec``: seconds for the
-    command. ``requests``: most of one deployment; ``body_bytes``: of one of them. ``key``: file of the private key that signs, by default that of the home folder.
+    command. ``requests``: most of one deployment; ``body_bytes``: of one of them. ``key``: file of the private key that signs,
+    by default that of the home folder.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")

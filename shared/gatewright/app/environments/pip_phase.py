@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from gatewright.app.environments.bundled_pip import fresh_environment
+from gatewright.app.environments.git_sources import GIT_VARIABLES, GitSource, git_addresses
 from gatewright.app.environments.interpreters import Python
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.pull import PullPhase, pull_phase
@@ -30,19 +31,23 @@ class PipPhase:
 
     async def install(self, *options: str) -> None:
         """Install packages; files are named from the scratch folder. Raises NotPreparedError."""
-        await self.phase.run((*self.words, *_INSTALL, *options), toolchain=Path(self.python.program).parent.parent)
+        toolchain = Path(self.python.program).parent.parent
+        await self.phase.run((*self.words, *_INSTALL, *options), toolchain=toolchain, variables=GIT_VARIABLES)
 
 
 @asynccontextmanager
-async def pip_phase(prefix: Path, python: Python, installer: Installer, locked: Sequence[str] = ()) -> AsyncIterator[PipPhase]:
+async def pip_phase(
+    prefix: Path, python: Python, installer: Installer, locked: Sequence[str] = (), git: Sequence[GitSource] = ()
+) -> AsyncIterator[PipPhase]:
     """Create a virtual environment, and open its pull phase. Raises NotPreparedError.
 
-    ``locked`` are all packages with their digests: then no other name may be asked for; without them any.
+    ``locked`` are all packages with their digests: then no other name may be asked for; without them any. ``git`` are
+    repositories that may be read.
     """
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         words, version = await fresh_environment(prefix, python.program, Path(name), installer.variables)
     # A build of a package asks for what it is built with, which no lock names.
     names = None if installer.source_builds else [found for line in locked if (found := is_named(line))] or None
-    addresses = partial(UserIndexes, names=names)
+    addresses = partial(UserIndexes, names=names, given=git_addresses(git))
     async with pull_phase(prefix, installer, python_registries(installer), addresses) as phase:
         yield PipPhase(phase, words, version, python)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.git_sources import git_sending
 from gatewright.app.environments.plan import Installer, log_of
 from gatewright.app.environments.tool import SECONDS, ended_badly, run_on_host
 from gatewright.app.gateway_clients import client_files, client_variables, read_output, while_served
@@ -93,7 +94,13 @@ class PullPhase:
         if policy.sources:
             allowed = addresses(policy.sources)
             self._gateway = EgressGateway(
-                policy, allowed, self._keep_record, clock=SystemClock(), secrets=secrets, tls=registries.tls()
+                policy,
+                allowed,
+                self._keep_record,
+                clock=SystemClock(),
+                secrets=secrets,
+                tls=registries.tls(),
+                sending=git_sending(policy),
             )
 
     def summary(self) -> EgressSummary:

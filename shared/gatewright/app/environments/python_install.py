@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.git_sources import GitSource, permitted
 from gatewright.app.environments.interpreters import Python, usable_python
 from gatewright.app.environments.pinned_uv import Make, uv_program
 from gatewright.app.environments.pip_phase import pip_phase
@@ -18,7 +19,7 @@ from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made, i
 from gatewright.app.environments.project_record import ProjectRecord, project_record, record_line, write_project_record
 from gatewright.app.environments.pull import Registries, pull_phase
 from gatewright.app.environments.python_recipe import Recipe, python_recipe
-from gatewright.app.environments.requirements import is_named
+from gatewright.app.environments.requirements import git_source, is_named
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.egress.allowed import IndexedAddresses
 from gatewright.sandbox.environments import read_record
@@ -60,10 +61,14 @@ async def _make_with_project(prefix: Path, *, packages: EnvironmentPlan, make: M
 async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Installer) -> Made:
     lines = recipe.lines
     # A lock names all packages except the project itself, which its own tools may require.
-    complete = recipe.is_lock and all("--hash=" in line for line in lines)
-    async with pip_phase(prefix, python, installer, lines if complete and not recipe.building else ()) as pip:
+    git, named = _git_lines(recipe, installer), [line for line in lines if git_source(line) is None]
+    complete = recipe.is_lock and all("--hash=" in line for line in named)
+    locked = named if complete and not recipe.building else ()
+    async with pip_phase(prefix, python, installer, locked, tuple(git.values())) as pip:
         place = pip.phase.scratch
-        _write_lines(place / "requirements.txt", lines)
+        # pip refuses a repository beside digests. A complete list names all that it needs.
+        apart = any("--hash" in line for line in named)
+        _write_lines(place / "requirements.txt", named if apart else lines)
         _write_lines(place / "constraints.txt", recipe.constraints)
         wheels = () if installer.source_builds else ("--only-binary", ":all:")
         files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
@@ -79,10 +84,21 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
             _write_lines(place / "requirements.txt", recipe.fewer)
             await pip.install(*wheels, *files)
             left_out = ", without what is for development only, which cannot be had"
+        if git and apart:
+            _write_lines(place / "repositories.txt", tuple(git))
+            await pip.install("--no-deps", "-r", "repositories.txt")
         if recipe.building:
             await pip.install(*wheels, *recipe.building)
         _refuse_linked_folders(prefix)
         return Made(pip.version + left_out, egress=pip.phase.summary())
+
+
+def _git_lines(recipe: Recipe, installer: Installer) -> dict[str, GitSource]:
+    """Return the repositories by line. Raises NotPreparedError for one that is not permitted, or cannot be built."""
+    found = {line: permitted(source, installer) for line in recipe.lines if (source := git_source(line)) is not None}
+    if found and not installer.source_builds:
+        raise NotPreparedError(f"{recipe.name}: {next(iter(found))[:200]} must be built: set GATEWRIGHT_SOURCE_BUILDS=true")
+    return found
 
 
 def _write_lines(place: Path, lines: Sequence[str]) -> None:
@@ -131,7 +147,7 @@ async def _export_lock(tree: TreeFiles, uv: str, python: Python, installer: Inst
         text = (place / "exported.txt").read_text("utf-8").replace("\\\n", " ")
     lines = tuple(" ".join(line.split()) for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     for line in lines:
-        if is_named(line) is None:
+        if is_named(line) is None and git_source(line) is None:
             raise NotPreparedError(f"uv.lock has what is not a package of a registry: {line[:100]!r}")
     return lines
 

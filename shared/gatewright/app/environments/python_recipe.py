@@ -15,7 +15,7 @@ from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import PACKAGES
-from gatewright.app.environments.requirements import Requirements, is_named, normalise_name, read_requirements
+from gatewright.app.environments.requirements import Requirements, git_source, is_named, normalise_name, read_requirements
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
 from gatewright.foreign_documents import table_of
@@ -181,7 +181,7 @@ def _own_lines(found: Sequence[str], extras: Mapping[str, Sequence[str]], own: s
     """Yield the lines, with ``pkg[extra]`` of the project ``own`` replaced by the lines of the extra."""
     for line in found:
         asked_for = is_named(line)
-        if asked_for is None:
+        if asked_for is None and git_source(line) is None:
             raise NotPreparedError(f"the project asks for what is not a package of a registry: {line[:100]!r}")
         if asked_for == own:
             wanted = line.partition("[")[2].partition("]")[0].split(",")
@@ -210,9 +210,16 @@ def _poetry_lines(content: bytes) -> Iterator[str]:
         if not isinstance(package, dict) or package.get("optional") is True:
             continue
         name, version = package.get("name"), package.get("version")
-        if "source" in package and table_of(package, "source").get("type") not in (None, "legacy"):
+        source, marker = table_of(package, "source"), package.get("markers")
+        if source.get("type") == "git":
+            line = f"{name} @ git+{source.get('url')}@{source.get('resolved_reference')}"
+            line += f" ; {marker}" if isinstance(marker, str) else ""
+            if git_source(line) is None:
+                raise NotPreparedError(f"{_POETRY}: {name!r} comes from no whole commit of a repository over https")
+            yield line
+            continue
+        if source.get("type") not in (None, "legacy"):
             raise NotPreparedError(f"{_POETRY}: {name} does not come from a registry")
-        marker = package.get("markers")
         files = package.get("files")
         digests = [each.get("hash", "") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
         line = f"{name}=={version}" + (f" ; {marker}" if isinstance(marker, str) else "")

@@ -202,7 +202,9 @@ class NodeRegistries:
 class UserIndexes:
     """``IndexedAddresses`` for registries of which several may have one host, as repositories of one server."""
 
-    def __init__(self, sources: tuple[EgressSource, ...], names: Collection[str] | None = None) -> None:
+    def __init__(
+        self, sources: tuple[EgressSource, ...], names: Collection[str] | None = None, given: Collection[str] = ()
+    ) -> None:
         groups: list[list[EgressSource]] = [[]]
         for source in sources:
             free = (group for group in groups if source.hosts[0] not in {each.hosts[0] for each in group})
@@ -210,7 +212,7 @@ class UserIndexes:
             if group is None:
                 groups.append(group := [])
             group.append(source)
-        self._each = [IndexedAddresses(tuple(group), names) for group in groups]
+        self._each = [IndexedAddresses(tuple(group), names, given) for group in groups]
 
     def refusal(self, url: str) -> str:
         """See ``AllowedAddresses``."""

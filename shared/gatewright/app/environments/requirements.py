@@ -1,7 +1,8 @@
 """Reading of a repository's requirement files: packages by name, and nothing from elsewhere. Pure.
 
 A file is hostile: it could name another registry, a repository, a file of this host. Names with versions, markers and
-digests are accepted; options that name a registry are skipped and reported; all else is refused.
+digests are accepted, and commits of git repositories, which are judged later. Options that name a registry are skipped and
+reported; all else is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.git_sources import GitSource
 from gatewright.app.environments.tool import read_file
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.patterns import TextPattern
@@ -19,6 +21,11 @@ from gatewright.patterns import TextPattern
 _NAMED = TextPattern(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[A-Za-z0-9._, -]*\])?\s*"
     r"(?:\(?[<>=!~][A-Za-z0-9.*+!_<>=~, -]*\)?)?\s*(?:;[^@#\\]*)?(?:\s*--hash[= ]\w+:[0-9a-f]+)*\s*"
+)
+#: The same with a whole commit of a repository. Options after ``#`` name a folder of it, and the package.
+_GIT = TextPattern(
+    r"(?:[A-Za-z0-9][A-Za-z0-9._-]*\s*(?:\[[A-Za-z0-9._, -]*\])?\s*@\s*)?git\+(?P<url>https://[^\s@#?;\\]+)@(?P<commit>[0-9a-f]{40})"
+    r"(?:#(?:egg|subdirectory)=[\w./-]+(?:&(?:egg|subdirectory)=[\w./-]+)*)?(?:\s+;[^@#\\]*|\s*;\s[^@#\\]*)?\s*"
 )
 #: The project itself, or another one of the repository: these come from the tree.
 _OWN = TextPattern(r"(?:(?:-e|--editable)[= ]?\s*)?(?:file:)?\.{1,2}(?:/[\w./-]*)?(?:\[[\w, -]*\])?")
@@ -54,6 +61,12 @@ def is_named(line: str) -> str | None:
     return normalise_name(groups["name"]) if groups is not None else None
 
 
+def git_source(line: str) -> GitSource | None:
+    """Return the repository of a requirement that names one and a whole commit id; None for any other."""
+    found = _GIT.fullmatch(line.strip())
+    return GitSource(found["url"], found["commit"]) if found is not None else None
+
+
 def normalise_name(name: str) -> str:
     """PEP 503."""
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
@@ -74,7 +87,7 @@ async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, c
             inside = posixpath.normpath(posixpath.join(posixpath.dirname(path), included["path"]))
             only = constraint or included["option"] in ("-c", "--constraint")
             await read_requirements(tree, inside, into, constraint=only)
-        elif is_named(line):
+        elif is_named(line) or git_source(line):
             lines_of_file.append(line)
             (into.constraints if constraint else into.lines).append(line)
         elif _REGISTRY.fullmatch(line) is not None:

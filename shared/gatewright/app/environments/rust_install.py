@@ -1,9 +1,9 @@
 """The crates of a Rust project: ``cargo vendor`` of the crates in the baseline's lock, mounted for an offline cargo.
 
-1. crates of a registry with their digests are accepted; a git repository or another registry than crates.io is not, unless
-the repository vendors its crates  2. cargo gets the manifests and the lock, and empty files in place of sources: its
-configuration is the user's, never the repository's  3. commands get a CARGO_HOME that replaces the registry by that folder.
-A library without a lock gets one from cargo, with the newest crates that its manifests allow.
+1. crates of crates.io with their digests are accepted, and commits of git repositories that the operator permits; another
+registry is not, unless the repository vendors its crates  2. cargo gets the manifests and the lock, and empty files in place of
+sources: its configuration is the user's, never the repository's  3. commands get a CARGO_HOME that replaces all of them by that
+folder. A library without a lock gets one from cargo, with the newest crates that its manifests allow.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.git_sources import GIT_VARIABLES, GitSource, cargo_git_source, git_addresses, is_permitted
 from gatewright.app.environments.plan import PACKAGES, EnvironmentPlan, Installer, Made
 from gatewright.app.environments.pull import pull_phase
 from gatewright.app.environments.registries import rust_registries
@@ -53,10 +54,11 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
         return ()
     files = {path: await read_file(tree, path) for path in sorted(tree.paths) if posixpath.basename(path) == _MANIFEST}
     lock = await read_file(tree, _LOCK) if _LOCK in tree.paths else None
-    if not (any(_asks_for_crates(content) for content in files.values()) if lock is None else _locked_crates(lock)):  # 1
+    locked = None if lock is None else _locked_crates(lock, installer)
+    if not (any(_asks_for_crates(content) for content in files.values()) if locked is None else locked.names):  # 1
         return ()
     for path, content in files.items():
-        _refuse_elsewhere(path, _parse_toml(path, content))
+        _refuse_elsewhere(path, _parse_toml(path, content), installer if lock is not None else None)
     cargo = shutil.which("cargo", path=installer.search)
     if cargo is None:
         raise NotPreparedError(
@@ -78,15 +80,17 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
 async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: Sequence[str], installer: Installer) -> Made:
     cargo = await _real_cargo(cargo, installer)
     registries, settings = rust_registries(installer)
-    names = _locked_crates(files[_LOCK]) if _LOCK in files else None
-    async with pull_phase(prefix, installer, registries, partial(IndexedAddresses, names=names)) as phase:
+    locked = _locked_crates(files[_LOCK], installer) if _LOCK in files else _Locked(None)
+    given = git_addresses(locked.git)
+    async with pull_phase(prefix, installer, registries, partial(IndexedAddresses, names=locked.names, given=given)) as phase:
         project = phase.scratch / "project"
         await asyncio.to_thread(write_files, project, {**dict.fromkeys(stubs, b""), **files})  # 2
         await asyncio.to_thread(write_files, phase.scratch / _HOME, {"config.toml": settings.encode()})
         own = {
             "CARGO_HOME": str(phase.scratch / _HOME),
             "CARGO_TERM_COLOR": "never",
-            "CARGO_NET_GIT_FETCH_WITH_CLI": "false",
+            "CARGO_NET_GIT_FETCH_WITH_CLI": "true" if given else "false",  # the other client of cargo has no proxy
+            **GIT_VARIABLES,
             "CARGO_HTTP_MULTIPLEXING": "false",  # the gateway speaks HTTP/1.1
         }
         run = partial(phase.run, programs=(cargo,), toolchain=Path(cargo).parent.parent, folder=project, variables=own)
@@ -95,7 +99,7 @@ async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: 
         try:
             if _LOCK not in files:
                 await run((cargo, "generate-lockfile", "--quiet"))
-                _locked_crates(await asyncio.to_thread((project / _LOCK).read_bytes))  # 1
+                _locked_crates(await asyncio.to_thread((project / _LOCK).read_bytes), installer)  # 1
             await run(
                 (cargo, "vendor", "--locked", "--versioned-dirs", "--respect-source-config", "--quiet", str(prefix / _VENDORED))
             )
@@ -103,7 +107,7 @@ async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: 
             words = f"{named}: {error.message}\n  where the registry cannot be reached, {ADVICE}"
             raise NotPreparedError(words, code=error.reason) from error
         summary = phase.summary()
-    await asyncio.to_thread(_configure, prefix)  # 3
+    await asyncio.to_thread(_configure, prefix, locked.git)  # 3
     listing = "".join(f"{place.name}\n" for place in sorted((prefix / _VENDORED).iterdir()))
     results = {"crates": hashlib.sha256(listing.encode()).hexdigest()}
     return Made(f"cargo {version[1] if len(version) > 1 else ''}".strip(), {}, results, summary)
@@ -120,11 +124,16 @@ async def _real_cargo(cargo: str, installer: Installer) -> str:
     return str(real) if await asyncio.to_thread(real.is_file) else cargo
 
 
-def _configure(prefix: Path) -> None:
+def _configure(prefix: Path, git: Sequence[GitSource]) -> None:
     (prefix / _HOME).mkdir()
-    lines = (
+    replaced = 'replace-with = "prepared"'
+    lines: list[str] = []
+    for number, (url, reference) in enumerate(dict.fromkeys((each.url, each.reference) for each in git)):
+        named = [f"{reference[0]} = {json.dumps(reference[1])}"] if reference else []
+        lines += (f"[source.git-{number}]", f"git = {json.dumps(url)}", *named, replaced)
+    lines += (
         "[source.crates-io]",
-        'replace-with = "prepared"',
+        replaced,
         "[source.prepared]",
         f"directory = {json.dumps(str(prefix / _VENDORED))}",
     )
@@ -165,8 +174,8 @@ def _what_is_fetched(path: str, content: bytes) -> bytes:
     return json.dumps(found, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
 
 
-def _refuse_elsewhere(path: str, manifest: Mapping[str, Any]) -> None:
-    """cargo looks for what its lock has not, and would have git ask any host."""
+def _refuse_elsewhere(path: str, manifest: Mapping[str, Any], installer: Installer | None) -> None:
+    """Refuse other sources: cargo looks for what its lock lacks. With a lock, ``installer`` may permit a git repository."""
     workspace, target, patch = (manifest.get(name) for name in ("workspace", "target", "patch"))
     tables = [manifest, *_tables(target), *([workspace] if isinstance(workspace, dict) else [])]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies", "replace")
@@ -174,7 +183,7 @@ def _refuse_elsewhere(path: str, manifest: Mapping[str, Any]) -> None:
     specs += [spec for table in _tables(patch) for spec in _tables(table)]
     for spec in specs:
         led = next((key for key in ("git", "registry", "registry-index") if key in spec), None)
-        if led is not None:
+        if led is not None and not (led == "git" and installer is not None and is_permitted(str(spec[led]), installer)):
             requested = f"{led} = {str(spec[led])[:100]!r}"
             raise NotPreparedError(f"{path} requests a crate that is not from crates.io: {requested}; {ADVICE}")
 
@@ -187,21 +196,36 @@ def _tables(table: object) -> list[dict[str, Any]]:
     return [each for each in _values(table) if isinstance(each, dict)]
 
 
-def _locked_crates(content: bytes) -> list[str]:
-    """The names of the crates of a registry. Raises NotPreparedError for any other that is not of the repository."""
+class _Locked(NamedTuple):
+    """The names of the crates to fetch, None for any, and the repositories of those that are not from crates.io."""
+
+    names: list[str] | None
+    git: tuple[GitSource, ...] = ()
+
+
+def _locked_crates(content: bytes, installer: Installer) -> _Locked:
+    """Return what a lock names. Raises NotPreparedError for what may not be fetched."""
     packages = _parse_toml(_LOCK, content).get("package")
-    found = []
+    found, git = [], []
     for package in packages if isinstance(packages, list) else ():
         source = package.get("source") if isinstance(package, dict) else None
         if source is None:
             continue
         name = str(package.get("name"))[:100]
+        try:
+            repository = cargo_git_source(str(source), installer)
+        except NotPreparedError as error:
+            raise NotPreparedError(f"{_LOCK}: {name} does not come from crates.io: {error.message}; {ADVICE}") from error
+        if repository is not None:
+            git.append(repository)
+            found.append(name)
+            continue
         if not isinstance(source, str) or source not in _REGISTRIES:
             raise NotPreparedError(f"{_LOCK}: {name} does not come from crates.io: {str(source)[:100]!r}; {ADVICE}")
         if not isinstance(package.get("checksum"), str) and "metadata" not in _parse_toml(_LOCK, content):
             raise NotPreparedError(f"{_LOCK}: {name} has no digest: commit a lock that `cargo update --workspace` has written")
         found.append(name)
-    return found
+    return _Locked(found, tuple(git))
 
 
 def _parse_toml(path: str, content: bytes) -> dict[str, Any]:
