@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import json
 from collections.abc import Mapping
@@ -103,6 +104,68 @@ async def test_a_body_against_the_rules_does_not_arrive(
         assert code in {"", *[each.reason for each in await door.logged(1)]}
         assert await ask(door, registry, posted(registry, b"honest")) == (201, "")
     assert [body for _, body, _ in bodies] == [b"honest"]
+
+
+def chunked(registry: Registry, body: bytes, *headers: str) -> bytes:
+    return get(registry, "/file", INDEX, "Transfer-Encoding: chunked", *headers, method="POST").encode() + body
+
+
+async def test_a_body_in_chunks_arrives_whole(registry: Registry, bodies: list[tuple[str, bytes, str]]) -> None:
+    async with served(registry, sending=Sending(POST, 100)) as door:
+        assert await ask(door, registry, chunked(registry, b"3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n")) == (201, "")
+    assert [body for _, body, _ in bodies] == [b"abc0123456789"]
+    assert "Transfer-Encoding" not in registry.seen[0].headers
+
+
+async def test_a_gzip_body_arrives_unpacked(registry: Registry, bodies: list[tuple[str, bytes, str]]) -> None:
+    async with served(registry, sending=Sending(POST, 5000)) as door:
+        request = posted(registry, gzip.compress(b"a" * 5000), "Content-Encoding: gzip")
+        assert await ask(door, registry, request) == (201, "")
+    assert [body for _, body, _ in bodies] == [b"a" * 5000]
+    assert "Content-Encoding" not in registry.seen[0].headers
+
+
+CHUNKS = {
+    "no size": (b"\r\nabc\r\n0\r\n\r\n", "egress_request_malformed"),
+    "an extension": (b"3;a=b\r\nabc\r\n0\r\n\r\n", "egress_request_malformed"),
+    "a sign": (b"+3\r\nabc\r\n0\r\n\r\n", "egress_request_malformed"),
+    "a prefix": (b"0x3\r\nabc\r\n0\r\n\r\n", "egress_request_malformed"),
+    "a bare line feed": (b"3\nabc\r\n0\r\n\r\n", "egress_request_malformed"),
+    "a short size": (b"2\r\nabc\r\n0\r\n\r\n", "egress_request_malformed"),
+    "a trailer": (b"3\r\nabc\r\n0\r\nX-A: b\r\n\r\n", "egress_request_malformed"),
+    "a long line": (b"3" * 70_000, "egress_request_malformed"),
+    "too much": (b"3\r\nabc\r\n62\r\n" + b"x" * 98 + b"\r\n0\r\n\r\n", "egress_limit"),
+    "a huge size": (b"ffffffff\r\nabc", "egress_limit"),
+}
+
+
+@pytest.mark.parametrize(("body", "code"), CHUNKS.values(), ids=CHUNKS.keys())
+async def test_chunks_of_another_form_do_not_arrive(
+    registry: Registry, bodies: list[tuple[str, bytes, str]], body: bytes, code: str
+) -> None:
+    async with served(registry, sending=Sending(POST, 100)) as door:
+        assert await ask(door, registry, chunked(registry, body)) == (403, code)
+        assert await ask(door, registry, posted(registry, b"honest")) == (201, "")
+    assert [body for _, body, _ in bodies] == [b"honest"]
+
+
+PACKED = {
+    "a bomb": (gzip.compress(b"a" * 5001), "egress_limit"),
+    "no gzip": (b"abc", "egress_source_unavailable"),
+    "two parts": (gzip.compress(b"a") + gzip.compress(b"b"), "egress_source_unavailable"),
+    "cut off": (gzip.compress(b"a")[:-3], "egress_source_unavailable"),
+    "the canary": (gzip.compress(f"token={new_canary()}".encode()), "canary_leaked"),
+}
+
+
+@pytest.mark.parametrize(("body", "code"), PACKED.values(), ids=PACKED.keys())
+async def test_a_packed_body_is_judged_by_its_content(
+    registry: Registry, bodies: list[tuple[str, bytes, str]], body: bytes, code: str
+) -> None:
+    async with served(registry, sending=Sending(POST, 5000)) as door:
+        _, found = await ask(door, registry, posted(registry, body, "Content-Encoding: gzip"))
+    assert found == code
+    assert bodies == []
 
 
 async def test_another_source_takes_no_body(registry: Registry, bodies: list[tuple[str, bytes, str]]) -> None:

@@ -24,7 +24,7 @@ from gatewright.egress.answer import GONE, Answer, close_politely
 from gatewright.egress.authority import PullAuthority
 from gatewright.egress.policy import EgressPolicy
 from gatewright.egress.record import EgressRecord
-from gatewright.egress.request_head import MOST_BYTES, RequestHead, parse_head, read_head
+from gatewright.egress.request_head import MOST_BYTES, RequestHead, parse_head, read_chunks, read_head
 from gatewright.egress.upstream import Exchange, Upstream, unpack_part
 from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 
@@ -266,7 +266,7 @@ class EgressGateway:
         if not reads and self._sending is not None:
             self._sending.check(head, source.name)
         async with asyncio.timeout(self._policy.seconds):
-            if head.length:
+            if head.length or head.chunked:
                 await self._receive_body(head, exchange, answer, reader)
             await self._upstream.fetch(url, source, exchange, answer, head.headers)
 
@@ -274,9 +274,10 @@ class EgressGateway:
         """Read the body of a request whole, and judge it. Raises DeniedError; IncompleteReadError if the client left."""
         if "expect" in head.headers:
             await answer.invite()
-        body = await reader.readexactly(head.length)
-        if self._sending is not None and "content-encoding" in head.headers:
-            body = await asyncio.to_thread(_unpack, body, self._sending.most)
+        most = self._sending.most if self._sending is not None else 0
+        body = await read_chunks(reader, most) if head.chunked else await reader.readexactly(head.length)
+        if "content-encoding" in head.headers:
+            body = await asyncio.to_thread(_unpack, body, most)
         if await asyncio.to_thread(canary_spans, body):
             raise DeniedError(f"{exchange.host}: the body holds the canary of a box", code="canary_leaked")
         exchange.body = body

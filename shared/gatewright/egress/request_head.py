@@ -1,7 +1,7 @@
 """The head of an installer's request, read more strictly than RFC 9112: what two programs could read differently is refused.
 
 A pull has requests without a body only, so that no second request can hide in one. Where bodies are allowed, the head gives
-their length, and the connection ends after them.
+their length or they come in chunks, and the connection ends after them.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _REFUSED: Final = frozenset(
     | {"x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url", "x-forwarded-host"}
 )
 _CONNECTION: Final = frozenset({"", "keep-alive", "close", "te"})
+_CHUNK: Final = TextPattern(r"(?P<size>[0-9A-Fa-f]{1,8})\r\n")
 _LENGTH: Final = TextPattern(r"0|[1-9][0-9]{0,11}")
 
 
@@ -47,12 +48,22 @@ class RequestHead(NamedTuple):
     @property
     def stays(self) -> bool:
         """Whether the client may send another request on the connection."""
-        return self.minor == 1 and not self.length and "close" not in self.headers.get("connection", "").lower()
+        return (
+            self.minor == 1
+            and not self.length
+            and not self.chunked
+            and "close" not in self.headers.get("connection", "").lower()
+        )
 
     @property
     def length(self) -> int:
         """Bytes of the body."""
         return int(self.headers.get("content-length", "0"))
+
+    @property
+    def chunked(self) -> bool:
+        """Whether the body comes in chunks."""
+        return self.headers.get("transfer-encoding", "").lower() == "chunked"
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes:
@@ -71,6 +82,34 @@ async def read_head(reader: asyncio.StreamReader) -> bytes:
     except asyncio.IncompleteReadError as error:
         lines.append(error.partial)
     return b"".join(lines)
+
+
+async def read_chunks(reader: asyncio.StreamReader, most: int) -> bytes:
+    """Return a body that comes in chunks without extensions and trailers (RFC 9112, 7.1).
+
+    Raises DeniedError (``egress_request_malformed``; ``egress_limit`` for more than ``most`` bytes), IncompleteReadError.
+    """
+    body = bytearray()
+    while True:
+        size = _CHUNK.fullmatch((await _line(reader)).decode("ascii", "replace"))
+        if size is None:
+            raise _malformed("a chunk begins with its size in hexadecimal digits, and nothing else")
+        length = int(size["size"], 16)
+        if len(body) + length > most:
+            raise DeniedError(f"a body has at most {most} bytes: raise `body_bytes`", code="egress_limit")
+        body += await reader.readexactly(length)
+        if await _line(reader) != b"\r\n":
+            raise _malformed("a chunk ends with CR LF, and the last one has no trailers")
+        if not length:
+            return bytes(body)
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """Return a line, or the part of it that shows that it is too long."""
+    try:
+        return await reader.readuntil(b"\n")
+    except asyncio.LimitOverrunError:
+        return await reader.read(80)
 
 
 def parse_head(data: bytes, *, bodies: bool = False) -> RequestHead:
@@ -98,6 +137,8 @@ def parse_head(data: bytes, *, bodies: bool = False) -> RequestHead:
 
 def _check_headers(headers: Mapping[str, str], *, bodies: bool) -> None:
     plain = {"expect": "100-continue", "content-encoding": "gzip"} if bodies else {}
+    if bodies and "content-length" not in headers:
+        plain["transfer-encoding"] = "chunked"
     usual = {name for name, value in plain.items() if headers.get(name, "").lower() == value}
     refused = sorted((_REFUSED - usual) & headers.keys())
     length = headers.get("content-length", "0")
@@ -107,7 +148,7 @@ def _check_headers(headers: Mapping[str, str], *, bodies: bool) -> None:
     if not tokens <= _CONNECTION:
         refused.append("connection")
     if refused:
-        form = "a body with Content-Length, and no upgrade" if bodies else "GET or HEAD without a body, upgrade or other method"
+        form = "a body with its length or in chunks" if bodies else "GET or HEAD without a body, upgrade or other method"
         raise _malformed(f"{refused[0]}: send {form}")
 
 
