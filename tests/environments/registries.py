@@ -48,8 +48,11 @@ def served(
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(reply.body) if reply.length is None else reply.length))
             self.end_headers()
-            self.wfile.write(reply.body)
+            if self.command == "GET":
+                self.wfile.write(reply.body)
             self.close_connection = reply.length is not None
+
+        do_HEAD = do_GET  # noqa: N815 - the name that the library calls
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Nothing to standard error."""
