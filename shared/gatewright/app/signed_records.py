@@ -71,12 +71,17 @@ def open_record(kind: SignedKind[R], data: bytes, trusted: Sequence[PublicKey]) 
     return record
 
 
+def home_keys(home: Path) -> list[PublicKey]:
+    """Return the public keys that this home folder has signed with. Raises ConfigurationError for a file that is none."""
+    return [load_public(file) for file in sorted((home / KEYS).glob("*.pub")) if not file.name.endswith(".minisign.pub")]
+
+
 def read_records(home: Path, folder: str, kind: SignedKind[R], run_id: str = "*") -> list[Record[R]]:
     """Return the records below ``folder`` of a run, or of all runs, each verified with the keys of the home folder.
 
     Raises ConfigurationError for a file of a key that is none.
     """
-    trusted = [load_public(file) for file in sorted((home / KEYS).glob("*.pub")) if not file.name.endswith(".minisign.pub")]
+    trusted = home_keys(home)
     return [_read_record(file, kind, trusted) for file in sorted((home / folder).glob(f"{run_id}/*{_END}"))]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewright.app.cli import results
 from gatewright.contracts import ArtifactMeta, Publication, codec
 from gatewright.evidence.signing.envelopes import open_envelope
 from tests.cli.publication.conftest import TOKEN, Desk
@@ -62,6 +63,34 @@ def test_a_second_call_changes_nothing_and_succeeds(desk: Desk) -> None:
     assert again.documents[0]["new"] == []
     assert again.documents[0]["publication"] == first.documents[0]["publication"]
     assert desk.written == before
+
+
+def test_signatures_by_an_earlier_key_stay(desk: Desk) -> None:
+    desk.publish("--file", "patch.diff")
+    before, earlier = desk.written, desk.key.public.key_id
+    for ending in ("pem", "pem.pub"):
+        (desk.home / f"keys/publication.{ending}").unlink()
+    said = desk.publish("--file", "patch.diff", "--file", "packet.md")
+    assert said.exit_code == 0, said
+    record = codec.decode(json.dumps(said.documents[0]["publication"]).encode(), Publication)
+    written = {name: data for name, data in desk.written.items() if "publication-" not in name}
+    assert {each.path: each.sha256 for each in record.objects} == {
+        name: hashlib.sha256(data).hexdigest() for name, data in written.items()
+    }
+    assert record.key_id == desk.key.public.key_id != earlier
+    assert desk.written.items() > before.items()
+    assert {each.code for each in results.list_publications(None)} == {""}
+
+
+@pytest.mark.parametrize("ending", ["dsse.json", "minisig"])
+def test_a_signature_by_a_foreign_key_is_a_conflict(desk: Desk, ending: str) -> None:
+    desk.publish("--file", "patch.diff")
+    for name in ("publication.pem", "publication.pem.pub", "publication"):
+        place = desk.home / "keys" / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    other = {"dsse.json": "minisig", "minisig": "dsse.json"}[ending]
+    (desk.share / f"{desk.bundle.name}/patch.diff.{other}").unlink()
+    assert desk.code("--file", "patch.diff") == "publication_conflict"
 
 
 @pytest.mark.parametrize("step", range(10))

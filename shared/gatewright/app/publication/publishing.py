@@ -2,7 +2,8 @@
 
 Beside each file stand ``NAME.meta.json`` (``artifact_meta.v1``), ``NAME.dsse.json`` (an in-toto statement about it) and
 ``NAME.minisig``. The last object is the record, ``publication-DIGEST.dsse.json`` (``publication.v1``). Apart from the time in
-the record, the same bundle and key give the same bytes, so calling this again completes what was interrupted.
+the record, the same bundle and key give the same bytes, so calling this again completes what was interrupted. Signatures of the
+same content by an earlier key of the home folder stay.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gatewright.app.publication.artifacts import Publishable, SealedRun, choose_
 from gatewright.app.publication.exceptions import needed_exceptions
 from gatewright.app.publication.sinks import SinkEntry
 from gatewright.app.publication.writers import open_sink
-from gatewright.app.signed_records import PUBLICATIONS, open_record, record_file
+from gatewright.app.signed_records import PUBLICATIONS, home_keys, open_record, record_file
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import ArtifactMeta, Publication, codec
 from gatewright.contracts.records import FileRecord
@@ -30,12 +31,13 @@ from gatewright.evidence.signed_documents import SignedKind
 from gatewright.evidence.signing.durable_files import put_file
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.signing.keys import PrivateKey
-from gatewright.evidence.signing.minisign import minisignature
+from gatewright.evidence.signing.minisign import is_minisignature, minisignature
 from gatewright.evidence.store.objects import ObjectCreator, media_type
 from gatewright.evidence.store.policy import StoresPolicy
 from gatewright.evidence.store.publishing import check_write_once
 from gatewright.secrets.scanner import SecretScanner
 
+Accepts = Callable[[bytes], bool]
 META: Final = SignedKind(ArtifactMeta, "urn:gatewright:artifact-meta:v1", "bad_publication", lambda it: {it.name: it.sha256})
 PUBLICATION: Final = SignedKind(
     Publication, "urn:gatewright:publication:v1", "bad_publication", lambda it: {each.path: each.sha256 for each in it.objects}
@@ -78,10 +80,11 @@ class RunPublisher:
         objects, new = [], []
         for number, file in enumerate(files, 1):
             note(f"publishing {file.name} ({number} of {len(files)})")
-            for name, data in self._objects(sealed, file):  # 3
-                if write_object(store, name, data):
+            for name, data, is_earlier in self._objects(sealed, file):  # 3
+                stored, is_new = write_object(store, name, data, is_earlier)
+                if is_new:
                     new.append(name)
-                objects.append(FileRecord(path=name, sha256=hashlib.sha256(data).hexdigest(), size=len(data)))
+                objects.append(FileRecord(path=name, sha256=hashlib.sha256(stored).hexdigest(), size=len(stored)))
         record = Publication(
             run_id=sealed.verification.run_id,
             manifest_sha256=sealed.verification.manifest_sha256,
@@ -102,8 +105,8 @@ class RunPublisher:
         refuse_secrets(sealed, file, self._scanner)
         return file
 
-    def _objects(self, sealed: SealedRun, file: Publishable) -> Iterator[tuple[str, bytes]]:
-        """Yield the file and what stands beside it, by name in the sink."""
+    def _objects(self, sealed: SealedRun, file: Publishable) -> Iterator[tuple[str, bytes, Accepts | None]]:
+        """Yield the file and what stands beside it, by name in the sink, and whether other bytes are as good."""
         place, digest = f"{safe(sealed.verification.run_id)}/{file.name}", hashlib.sha256(file.data).hexdigest()
         meta = ArtifactMeta(
             run_id=sealed.verification.run_id,
@@ -119,10 +122,20 @@ class RunPublisher:
             redactions=file.redactions,
         )
         comment = f"{sealed.verification.run_id} {file.name} sha256:{digest}"
-        yield place, file.data
-        yield f"{place}.meta.json", codec.encode(meta)
-        yield f"{place}.dsse.json", META.sign(meta, self._signer)
-        yield f"{place}.minisig", minisignature(self._key, file.data, comment)
+
+        def is_envelope(found: bytes) -> bool:
+            try:
+                return META.open(found, home_keys(self._home))[0] == meta
+            except GatewrightError:
+                return False
+
+        def is_minisig(found: bytes) -> bool:
+            return any(is_minisignature(key, file.data, comment, found) for key in home_keys(self._home))
+
+        yield place, file.data, None
+        yield f"{place}.meta.json", codec.encode(meta), None
+        yield f"{place}.dsse.json", META.sign(meta, self._signer), is_envelope
+        yield f"{place}.minisig", minisignature(self._key, file.data, comment), is_minisig
 
     def _recorded(self, store: ObjectCreator, record: Publication, new: list[str]) -> Published:
         """Write the record, or accept an earlier one of the same publication."""
@@ -142,8 +155,10 @@ class RunPublisher:
         return Published(earlier, name, tuple(new))
 
 
-def write_object(store: ObjectCreator, name: str, data: bytes) -> bool:
-    """Write an object once and read it back; return False if it existed with the same bytes.
+def write_object(store: ObjectCreator, name: str, data: bytes, accepts: Accepts | None = None) -> tuple[bytes, bool]:
+    """Write an object once and read it back. Return its bytes, and False if it existed.
+
+    ``accepts`` returns whether other bytes that exist are as good.
 
     Raises:
         DeniedError: it exists with other bytes (``publication_conflict``).
@@ -152,10 +167,21 @@ def write_object(store: ObjectCreator, name: str, data: bytes) -> bool:
     expected = hashlib.sha256(data).hexdigest()
     new = not _stored_digest(store, name, len(data)) and store.create(name, data)
     if _stored_digest(store, name, len(data)) == expected:
-        return new
+        return data, new
     if not new:
+        if accepts is not None and (found := _small_object(store, name)) is not None and accepts(found):
+            return found, False
         raise DeniedError(f"{name}: the sink has other bytes of this name, and they stay", code="publication_conflict")
     raise StoreError(f"{name}: the sink reports success, and does not return these bytes", code="publication_not_stored")
+
+
+def _small_object(store: ObjectCreator, name: str) -> bytes | None:
+    try:
+        return store.read(name)
+    except StoreError as error:
+        if error.reason != "stored_bundle_too_large":
+            raise
+        return None
 
 
 def _stored_digest(store: ObjectCreator, name: str, size: int) -> str:

@@ -7,7 +7,11 @@ trusted comment. The same file, comment and key give the same bytes.
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gatewright.evidence.signing.keys import PrivateKey, PublicKey
 
@@ -22,6 +26,19 @@ def minisignature(key: PrivateKey, data: bytes, comment: str) -> bytes:
     name = _key_number(key.public)[::-1].hex().upper()
     lines = (f"untrusted comment: signature from gatewright key {name}", head, f"trusted comment: {comment}", both)
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def is_minisignature(key: PublicKey, data: bytes, comment: str, file: bytes) -> bool:
+    """Return whether ``file`` is the ``.minisig`` file of ``data`` and ``comment`` by ``key``."""
+    lines, verifier = file.split(b"\n"), Ed25519PublicKey.from_public_bytes(key.raw)
+    try:
+        head, both = (base64.b64decode(lines[number], validate=True) for number in (1, 3))
+        signed = head[10:]
+        verifier.verify(signed, hashlib.blake2b(data).digest())
+        verifier.verify(both, signed + comment.encode())
+    except (IndexError, binascii.Error, InvalidSignature):
+        return False
+    return head[:10] == _HASHED + _key_number(key) and lines[2] == f"trusted comment: {comment}".encode()
 
 
 def minisign_public_key(key: PublicKey) -> bytes:
