@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gatewright.resources import policy_directory
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, running_stack, slow_request, wait_until
 from tests.e2e.test_approvals import AskingStack
+from tests.e2e.test_run_kinds import branch
 from tests.git.repositories import Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
@@ -129,3 +131,38 @@ def test_a_red_vote_returns_the_change_and_the_repair_lands(tmp_path: Path, make
     assert (item["state"], [each["colour"] for each in item["packet"]["void_votes"]]) == ("cured", ["green", "red"])
     landed = Repository(project, tmp_path).git("show", f"gatewright/{run_id}:src/a.py")
     assert landed == b"a = 1\nedited = True  # asked for\n"
+
+
+def test_people_vote_on_commits_across_a_killed_gatekeeper(tmp_path: Path, make_project: MakeProject) -> None:
+    stack = AskingStack(tmp_path / "home", make_policies(tmp_path / "policies"))
+    project = make_project()
+    branch(project, "a = 2\n")
+    with running_stack(stack.home, workers=1, stack=stack), stack.client() as client, ThreadPoolExecutor() as pool:
+        command = pool.submit(stack.process, "review-commits", "--head", "topic", "--json", cwd=project)
+
+        def waiting() -> list[str]:
+            listed = json.loads(stack.process("approvals", "list", "--json").stdout)["approvals"]
+            return [each["request"]["run_id"] for each in listed]
+
+        wait_until(lambda: bool(waiting()), SECONDS)
+        (run_id,) = waiting()
+
+        def vote(person: str, colour: str) -> None:
+            said = ("--scope", "all", "--rationale", "read", "--evidence", "patch:src/a.py:1", "--as", person)
+            answer = stack.process("review", "vote", run_id, colour, *said, "--key", str(tmp_path / person))
+            assert answer.returncode == 0, answer.stdout + answer.stderr
+
+        vote("owner", "red")
+        assert stack.kill("gatekeeper") == 1
+        vote("tester", "green")
+        assert client.get(run_id).state == "AWAITING_APPROVAL"
+        vote("owner", "green")
+        run = client.wait(run_id, timeout=SECONDS)
+        assert (run.status, run.failure, run.landed) == ("SUCCESS", None, None)
+        assert json.loads(command.result().stdout.splitlines()[-1])["status"] == "SUCCESS"
+        assert "owner" in stack.process("review", "status", run_id).stdout
+        assert "approval" in stack.process("show", run_id).stdout
+    assert run.sealed is not None
+    verified = stack.process("verify", run.sealed.location, "--repo", str(project))
+    assert verified.returncode == 0, verified.stdout
+    assert [line.count("voted green on review") for line in verified.stdout.splitlines()].count(1) == 2

@@ -8,10 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from gatewright.contracts import GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, Transition
+from gatewright.contracts import (
+    ApprovalDecision,
+    ApprovalRequest,
+    GateReport,
+    Plan,
+    ReviewReport,
+    RunRequest,
+    TaskContract,
+    TaskResult,
+    TestReport,
+    Transition,
+    codec,
+)
+from gatewright.contracts.people.approvals import ApprovalRule, RosterKey, RosterPerson, SignedDecision
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.reports import (
     GateName,
@@ -23,13 +37,21 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.vocabulary import Agent, Artifact, Executor, Judging, TimeoutRetry
-from gatewright.run.events import StateEntered, event_of
+from gatewright.rules.approvals import JudgedDecision, decision_on
+from gatewright.run.events import ApprovalRequested, StateEntered, event_of
 from gatewright.run.evolve import fold
 from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run, run_id_of
 from gatewright.services.gatekeeper.decider import gate_checks as q
 from gatewright.services.gatekeeper.decider.decide import decide
-from gatewright.services.gatekeeper.decider.inputs import Continue, Input, RoleReplied, SealReported, Submitted
+from gatewright.services.gatekeeper.decider.inputs import (
+    Continue,
+    DecisionsReceived,
+    Input,
+    RoleReplied,
+    SealReported,
+    Submitted,
+)
 from gatewright.tasks.earlier_round import AGENT_SESSION
 from tests.factories import BASELINE, BASELINE_TREE, make_contract, make_request
 
@@ -58,6 +80,14 @@ class Script:
     #: The executor is an agent, which is asked anew for each attempt.
     asked: bool = False
     task_type: TaskType = "IMPLEMENT"
+    #: The policy asks a person about the result, who answers this.
+    person: Literal["", "approve", "reject"] = ""
+
+
+ASKING = ApprovalRule(
+    name="people", reason="risk_tier", risk="medium", approvers=("ana",), within_seconds=86_400, yourself=True
+)
+ANA = RosterPerson(name="ana", keys=(RosterKey(key="ssh-ed25519 " + "A" * 40),))
 
 
 @dataclass
@@ -129,6 +159,8 @@ class SimulatedRun:
             payload = event_of(record)
             if isinstance(payload, StateEntered):
                 self.states.append(payload.state)
+            elif isinstance(payload, ApprovalRequested) and self.script.person:
+                self.under_way.append(self._decided(payload.request))
         self.under_way.extend(self._work(after, command) for command in transition.commands)
         return True
 
@@ -149,9 +181,11 @@ class SimulatedRun:
     def _answer(self, question: q.GateCheck) -> q.Verdict:
         match question:
             case q.IntakeCheck(document=document):
-                return q.IntakeVerdict(
-                    self._report("policy"), document, BASELINE, BASELINE_TREE, "0" * 64, {}, judging=self.script.judging
-                )
+                facts: tuple[Any, ...] = (self._report("policy"), document, BASELINE, BASELINE_TREE, "0" * 64, {})
+                rules = (ASKING,) if self.script.person else ()
+                return q.IntakeVerdict(*facts, judging=self.script.judging, approval_rules=rules)
+            case q.DecisionCheck(run=run, decisions=decisions) if self.script.person:
+                return self._judged(run, decisions[0])
             case q.LocksCheck():
                 if self.lock_refusals:
                     self.lock_refusals -= 1
@@ -174,12 +208,25 @@ class SimulatedRun:
             case q.LandingCheck():
                 code = "landing_conflict" if self.script.landing_refused else "ok"
                 return q.LandingVerdict(self._report("landing", code=code), "7" * 40, "4" * 40, "refs/heads/x", None)
-            case q.ContractCheck():
-                return q.Verdict(self._report("policy"))
-            case q.PlanCheck():
-                return q.Verdict(self._report("plan"))
+            case q.ContractCheck() | q.PlanCheck():
+                return q.Verdict(self._report("plan" if isinstance(question, q.PlanCheck) else "policy"))
             case q.DecisionCheck() | q.GrantsCheck() | q.QueueCheck() | q.WithdrawalCheck():
                 raise AssertionError("no run of this script asks a person or uses a merge queue")
+
+    def _decided(self, request: ApprovalRequest) -> DecisionsReceived:
+        """What the person will answer to a request."""
+        decision = decision_on(request, verdict=self.script.person, person="ana", decided_at=request.created_at)
+        signed = SignedDecision(document=codec.encode(decision).decode(), signature="a signature")
+        return DecisionsReceived((signed,), f"decide:{request.request_id}")
+
+    def _judged(self, run: Run, signed: SignedDecision) -> q.Verdict:
+        """The gate's verdict on an answer; one that comes again has no effect."""
+        decision = codec.decode(signed.document.encode(), ApprovalDecision)
+        asked = run.approvals[decision.request_id]
+        if asked.status != "pending":
+            return q.Verdict(self._report("approval"))
+        report = self._report("approval", code="ok" if decision.verdict == "approve" else "approval_rejected")
+        return q.DecisionVerdict(report, (JudgedDecision(decision, signed, asked.request, ANA, "SHA256:x"),), "0" * 64)
 
     def _work(self, run: Run, command: CommandRef) -> RoleReplied:
         """What the role will answer to a task."""

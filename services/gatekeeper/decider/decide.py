@@ -237,10 +237,12 @@ def _record_reply(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) 
 
 
 def _finish_document(draft: Draft) -> bool:
-    """End a run that lands nothing once its last gate has passed. Return whether it did."""
+    """End a run that lands nothing once its last gate has passed, unless people are asked first. Return False for a change."""
     run = draft.run
     if run.kind.lands:
         return False
+    if run.kind.voted and next_step(run) in {"route", "refuse", "ask"}:
+        return True
     draft.add(e.StateEntered(state="S6"))
     draft.finish("SUCCESS", *endings.document_ending(run))
     return True
@@ -328,6 +330,8 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             people.ask(draft, verdict_of(verdicts, GrantsVerdict))
         case "locks":
             _lock(draft, verdict_of(verdicts, LocksVerdict))
+        case "finish":
+            _finish_document(draft)
         case "search":
             draft.add(e.StateEntered(state="S2"))
             draft.dispatch_search()

@@ -382,8 +382,8 @@ def next_step(run: Run) -> str | None:
     """Return the next step of the gatekeeper itself.
 
     Returns:
-        ``route``, ``advise``, ``refuse``, ``ask``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``, ``land``,
-        ``seal`` or None.
+        ``route``, ``advise``, ``refuse``, ``ask``, ``finish``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``,
+        ``land``, ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
@@ -408,11 +408,16 @@ def next_step(run: Run) -> str | None:
         return "locks"  # released while people decided, who sent the change back
     if run.state == "S2" and run.candidate is None and _can_compose(run):
         return "compose"
-    return _landing_step(run) if run.state == "S4" and run.tests_passed else None
+    return _last_step(run) if stage == "candidate" and not run.parked else None
 
 
-def _landing_step(run: Run) -> str:
-    """Return how a tested change lands. Locks that were released while the run waited for a person are taken again."""
+def _last_step(run: Run) -> str:
+    """Return how a tested change lands; commits under review do not.
+
+    Locks that were released while the run waited for a person are taken again.
+    """
+    if not run.kind.lands:
+        return "finish"
     if lands_by_queue(run):
         return "queue"
     return "land" if run.locks is not None else "locks"

@@ -72,7 +72,7 @@ from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_ca
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
 from gatewright.services.gatekeeper.gates.reports.vulnerabilities import KnownAdvisories, judge_vulnerabilities
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
-from gatewright.services.gatekeeper.gates.whole_change import judge_whole_change
+from gatewright.services.gatekeeper.gates.whole_change import judge_reviewed, judge_whole_change
 from gatewright.services.gatekeeper.policies.load import Policies
 from gatewright.services.gatekeeper.policies.pools import RunNeeds
 
@@ -333,6 +333,8 @@ class GateEngine:
         try:
             change = context.of_change(_contract(run), await self._mirror(run))
             candidate = await candidates.take_commits(change, run)
+            if candidate is not None:
+                await judge_reviewed(change, candidate, run)
             if candidate is not None and await self.secrets.judge(change, candidate.changes):
                 patch, names = await asyncio.gather(
                     self.artifacts.put_artifact(candidate.patch), self.artifacts.put_artifact(candidate.names)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.vocabulary import Executor
 from gatewright.git.paths import display
+from gatewright.git.request_head import authors_fault
 from gatewright.path_patterns.code_owners import by_line
-from gatewright.rules.approvals import touched_path_classes
+from gatewright.rules.approvals import result_rules, touched_path_classes
 from gatewright.rules.reviewing import OWNED
+from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.cel_gate import judge_diff_rules
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate
 from gatewright.services.gatekeeper.gates.context import ChangeContext
@@ -17,6 +19,8 @@ from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judg
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack_diff
 
 _PATH_CLASS = "path_class."
+_PROTECTED = "protected_paths."
+_AUTHORS = "source_branch.authors"
 
 
 async def judge_whole_change(
@@ -50,6 +54,29 @@ async def judge_whole_change(
     await judge_diff_rules(context, candidate.changes, len(candidate.patch), executor)  # 4
     _name_owners(context, candidate, asked)  # 5
     name_path_classes(context, candidate, asked)  # 6
+
+
+async def judge_reviewed(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> None:
+    """Prepare the votes on reviewed commits, where rules may ask people.
+
+    1. The order names every author, because no author may vote.
+    2. Owners, classes of paths, and protected classes, which raise the risk.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
+    rules, source, report = result_rules(run), context.contract.source_branch, context.report
+    if not rules or source is None:
+        return
+    report.checked(_AUTHORS)
+    if fault := await authors_fault(context.mirror, source):  # 1
+        report.violate("source_differs", _AUTHORS, fault)
+    _name_owners(context, candidate, rules)  # 2
+    name_path_classes(context, candidate, rules)
+    for change in candidate.changes:
+        for kind in context.policies.path_classes(change.path):
+            report.touched(f"{_PROTECTED}{kind.name}", change.path)
+    report.asks_about_touched(_PROTECTED, "protected_class")
 
 
 def name_path_classes(context: ChangeContext, candidate: ComposedCandidate, rules: Sequence[ApprovalRule]) -> None:

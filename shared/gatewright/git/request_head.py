@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gatewright.contracts.people.authors import author_line, distinct_authors
+from gatewright.contracts.people.identities import identities_of
 from gatewright.contracts.vocabulary import MOST_AUTHORS, SourceBranch
 from gatewright.errors import MalformedError, PatchError
 from gatewright.git.mirror import Mirror
@@ -75,6 +76,19 @@ async def moved_fault(mirror: Mirror, source: SourceBranch) -> str:
     if current == source.head:
         return ""
     return f"{source.ref} is at {current or 'nothing'}, and commit {source.head} was to be judged"
+
+
+async def authors_fault(mirror: Mirror, source: SourceBranch) -> str:
+    """Return as text which authors of the commits of ``source`` it does not name, by name and address; empty for none.
+
+    Raises GitError (``object_missing``, ``git_output_too_large``).
+    """
+    made = await mirror.authors(source.base, source.head, MOST_COMMITS + 1)
+    named = identities_of(*source.authors)
+    unnamed = sorted(line for line in {author_line(*each) for each in made} if not identities_of(line) <= named)
+    if len(made) > MOST_COMMITS:
+        return f"more than {MOST_COMMITS} commits lead to {source.head}"
+    return f"the authors of the order leave out: {', '.join(map(ascii, unnamed[:_MOST_NAMED]))}" if unnamed else ""
 
 
 async def source_fault(mirror: Mirror, source: SourceBranch, baseline: str, tree: str) -> str:

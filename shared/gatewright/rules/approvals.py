@@ -59,6 +59,8 @@ MOST_COMMENTS = 20
 _NO_CANDIDATE = frozenset({"contract", "beside"})
 #: Reasons that apply to every change on the rule's refs.
 _CERTAIN = frozenset({"landing", "review"})
+#: Reasons about a change that apply to commits under review too; nothing of these lands, opens a path or is tested.
+_ABOUT_REVIEWS = frozenset({"critic", "path_class", "review", "risk_tier"})
 #: Statuses of a request that another request replaces.
 _ASKED_AGAIN = frozenset({"expired", "lapsed"})
 _GRANTED = frozenset({"approved", "autopilot", "granted"})
@@ -101,6 +103,8 @@ def stage_of(run: Run) -> AskStage | None:
             return "contract"
         case "S4" if run.tests_passed and run.kind.lands:
             return "candidate"
+        case "S3" if run.kind.voted and not run.kind.lands and run.review is not None and run.refusal is None:
+            return "candidate"
         case _:
             return None
 
@@ -115,9 +119,20 @@ def matching_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
         return ()
     again = {rule.name: _lapse(run, rule) for rule in run.accepted.approval_rules}
     before = {rule.name for rule in run.accepted.approval_rules if stage == "candidate" and rule.stage == "contract"}
-    rules = (rule for rule in run.accepted.approval_rules if rule.stage == stage or (rule.name in before and again[rule.name]))
+    result = result_rules(run)
+    rules = (
+        rule
+        for rule in run.accepted.approval_rules
+        if (rule in result if stage == "candidate" else rule.stage == stage) or (rule.name in before and again[rule.name])
+    )
     found = ((rule, again[rule.name] + why) for rule in rules if (why := _why(rule, run, contract)))
     return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found)
+
+
+def result_rules(run: Run) -> tuple[ApprovalRule, ...]:
+    """Return the rules that may ask people about the result of the run."""
+    rules = (rule for rule in run.accepted.approval_rules if rule.stage == "candidate" and run.kind.voted)
+    return tuple(rule for rule in rules if run.kind.lands or rule.reason in _ABOUT_REVIEWS)
 
 
 def has_lapsed(run: Run, stage: AskStage) -> bool:
@@ -164,7 +179,7 @@ def unapprovable(run: Run) -> str:
     if stage is None or not is_orderer_unknown(run):
         return ""
     asking = unasked_rules(run, stage)
-    if stage == "contract" and run.kind.lands:
+    if stage == "contract" and run.kind.voted:
         asking += tuple(each for each in matching_rules(run, "candidate") if each.rule.reason in _CERTAIN)
     names = sorted({each.rule.name for each in asking if wants_another(each.rule)})
     words = f"it is not known who ordered the run, and approval by another person is asked for by: {', '.join(names)}"
@@ -178,7 +193,7 @@ def wants_another(rule: ApprovalRule) -> bool:
 
 def draft_of(run: Run) -> ReviewStanding | None:
     """Return the review that a rule will request once the change is made; None without one, or after it was requested."""
-    if run.ended or not run.kind.lands or not any(each.rule.quorum is not None for each in unasked_rules(run, "candidate")):
+    if run.ended or not run.kind.voted or not any(each.rule.quorum is not None for each in unasked_rules(run, "candidate")):
         return None
     stands = run.parked_from if run.parked and run.parked_from is not None else run.state
     words = f"the change is not made, reviewed and tested yet: the run stands in {stands}, in round {run.attempt}"
@@ -235,7 +250,7 @@ def make_request(
         publisher=run.publisher,
         requested_by=run.accepted.requested_by,
         user_request=run.accepted.user_request[:4000],
-        on_yes=ON_YES["candidate" if run.candidate is not None and rule.stage == "contract" else rule.stage],
+        on_yes=_on_yes(run, rule),
         on_no=_on_no(run, rule),
         on_silence=silent,
         created_at=timestamp(now),
@@ -249,6 +264,12 @@ def make_request(
         escalates_from=before.request_id if before is not None else None,
         transfers=asked_transfers(run) if rule.reason == "transfer" else (),
     )
+
+
+def _on_yes(run: Run, rule: ApprovalRule) -> str:
+    """Return the effect of an approval as text."""
+    stage = "candidate" if run.candidate is not None and rule.stage == "contract" else rule.stage
+    return ON_YES[stage] if stage != "candidate" or run.kind.lands else "the review passes, and nothing lands"
 
 
 def _on_no(run: Run, rule: ApprovalRule) -> str:

@@ -106,7 +106,9 @@ def in_force(judged: JudgedGrant, now: datetime) -> bool:
 
 
 def grantable(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
-    """Return the upcoming requests that a grant may answer."""
+    """Return the upcoming requests that a grant may answer: none about the result of a review."""
+    if stage == "candidate" and not run.kind.lands:
+        return ()
     return tuple(each for each in unasked_rules(run, stage) if each.rule.grants is not None and not each.rule.autopilot)
 
 

@@ -16,7 +16,7 @@ from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.routing import CriticTrigger, ModelTester, ReviewLane, RoutingSignal, SignalName
 from gatewright.errors import DeniedError
 from gatewright.git.paths import folded_path
-from gatewright.rules.approvals import TIERS, contract_digest, found_words, matching_rules
+from gatewright.rules.approvals import TIERS, contract_digest, found_words, matching_rules, stage_of
 from gatewright.rules.critic import critic_limits
 from gatewright.rules.model_tester import tester_limits
 from gatewright.run.state import Run
@@ -27,8 +27,9 @@ _NAMED = 8
 
 
 def is_due(run: Run) -> bool:
-    """Return whether the candidate has passed every gate before the landing and has no recorded routing."""
-    if run.accepted.routing is None or not run.kind.lands or run.state != "S4" or not run.tests_passed or run.candidate is None:
+    """Return whether the candidate has passed every gate before the landing, or its review, and has no recorded routing."""
+    ready = run.tests_passed if run.state == "S4" else run.state == "S3"
+    if run.accepted.routing is None or not ready or stage_of(run) != "candidate" or run.candidate is None:
         return False
     return run.routing is None or run.routing.candidate_tree != run.candidate.tree
 
@@ -58,7 +59,8 @@ def route(run: Run) -> ReviewRouting:
         DeniedError: the run is not ready for routing (``gate_not_evaluated``).
     """
     rules, contract, candidate = run.accepted.routing, run.contract, run.candidate
-    if rules is None or contract is None or candidate is None or run.tests is None or run.review is None:
+    tests_missing = run.tests is None and run.kind.tests
+    if rules is None or contract is None or candidate is None or tests_missing or run.review is None:
         raise DeniedError("there is nothing to route yet", code="gate_not_evaluated")
     triggers = tuple(_triggers(run, run.review, run.tests))
     signals = tuple(_signals(run, rules, contract, triggers))  # 1
@@ -88,7 +90,10 @@ def _signals(
     yield _signal("kinds", "medium" if opened else "low", f"the contract opens: {opened}" if opened else "no kind is opened")
     yield _size(run, rules)
     yield _permissions(run, contract)
-    yield _by_triggers("validation", triggers, "every command that had to pass has shown its tests")
+    if run.kind.tests:
+        yield _by_triggers("validation", triggers, "every command that had to pass has shown its tests")
+    else:
+        yield _signal("validation", "medium", "a review runs no command")
     rounds = f"round {run.attempt} of the run" if run.attempt > 1 else "the first round of the run"
     yield _signal("history", "high" if run.attempt >= MANY_ROUNDS else "medium" if run.attempt > 1 else "low", rounds)
     yield _by_triggers("review", triggers, "the reviewer has left no finding")
@@ -147,12 +152,17 @@ def _signal(name: SignalName, tier: Risk, detail: str) -> RoutingSignal:
     return RoutingSignal(signal=name, tier=tier, detail=detail[:2000])
 
 
-def _triggers(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[CriticTrigger]:
-    """Yield doubts for a critic: 1. findings 2. tests outside a sandbox 3. no proof 4. flaky tests 5. mutants 6. rounds."""
-    refs = (tests.task_id,)
+def _triggers(run: Run, review: ReviewReport, tests: TestReport | None) -> Iterator[CriticTrigger]:
+    """Yield doubts for a critic: 1. findings 2. tests outside a sandbox 3. no proof 4. flaky tests 5. mutants 6. rounds.
+
+    A review without tests has findings alone.
+    """
     if review.findings:  # 1
         codes = ", ".join(sorted({finding.code for finding in review.findings})[:_NAMED])
         yield _trigger("findings_left", f"{len(review.findings)} findings that do not block: {codes}", review.task_id)
+    if tests is None:
+        return
+    refs = (tests.task_id,)
     if tests.sandbox in {None, "none"}:  # 2
         yield _trigger("unconfined_tests", "the commands ran outside of a sandbox", *refs)
     final = {command.name: command for command in tests.commands if command.must_pass}
@@ -188,8 +198,32 @@ def _survivors(command: TestCommand) -> int:
     return sum(mutant.outcome == "survived" for mutant in sample.mutants) if sample is not None else 0
 
 
-def _lanes(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[ReviewLane]:
-    """Yield the review lanes. ``run`` has its routing already, without the lanes."""
+def _lanes(run: Run, review: ReviewReport, tests: TestReport | None) -> Iterator[ReviewLane]:
+    """Yield the review lanes: of commits under review, neither work nor landing. ``run`` has its routing, without the lanes."""
+    if tests is not None:
+        yield from _lanes_before_review(run, tests)
+    yield ReviewLane(
+        lane="review",
+        owner=review.reviewer.agent_id,
+        authority="read_only",
+        required=True,
+        status="done",
+        reason="every change is looked at by one who did not make it",
+        satisfies="reviewer",
+        refs=(review.task_id,) if review.task_id else (),
+    )
+    yield _opinion(review)
+    wanted = run.accepted.routing.model_tester if run.accepted.routing is not None else None
+    if tests is not None and wanted is not None:
+        yield _tester(run, wanted)
+    yield _people(run, critic=True)
+    yield _people(run, critic=False)
+    if tests is not None:
+        yield _landing_lane()
+
+
+def _lanes_before_review(run: Run, tests: TestReport) -> Iterator[ReviewLane]:
+    """Yield the lanes of a change before its review."""
     makers = [task for task in run.workers() if task.result is not None]
     names = sorted({task.result.producer.agent_id for task in makers if task.result is not None})
     yield ReviewLane(
@@ -220,22 +254,10 @@ def _lanes(run: Run, review: ReviewReport, tests: TestReport) -> Iterator[Review
         satisfies="tests",
         refs=(tests.task_id,),
     )
-    yield ReviewLane(
-        lane="review",
-        owner=review.reviewer.agent_id,
-        authority="read_only",
-        required=True,
-        status="done",
-        reason="every change is looked at by one who did not make it",
-        satisfies="reviewer",
-        refs=(review.task_id,) if review.task_id else (),
-    )
-    yield _opinion(review)
-    if (wanted := run.accepted.routing.model_tester if run.accepted.routing is not None else None) is not None:
-        yield _tester(run, wanted)
-    yield _people(run, critic=True)
-    yield _people(run, critic=False)
-    yield ReviewLane(
+
+
+def _landing_lane() -> ReviewLane:
+    return ReviewLane(
         lane="landing",
         owner="gatekeeper",
         authority="runtime",

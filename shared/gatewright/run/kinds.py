@@ -64,6 +64,11 @@ class RunKind:
         return not self.lands and (self.reviews or self.tests)
 
     @property
+    def voted(self) -> bool:
+        """Return whether people may be asked about its result: a change, or commits that were reviewed."""
+        return self.lands or (self.examines and self.reviews)
+
+    @property
     def searches(self) -> bool:
         """Return whether its workers search for findings, instead of making a change."""
         return self.works and not self.lands
@@ -81,7 +86,10 @@ class RunKind:
 
     @cached_property
     def successors(self) -> Mapping[State, tuple[State, ...]]:
-        """Successors of each state, as ``SUCCESSORS`` has them for a change. Before a candidate, people may be asked."""
+        """Successors of each state, as ``SUCCESSORS`` has them for a change.
+
+        People may be asked before commits are examined, and about their review.
+        """
         if self.lands:
             return SUCCESSORS
         after: dict[State, tuple[State, ...]]
@@ -89,6 +97,9 @@ class RunKind:
         if self.examines:
             after["S1"] = (*after["S1"], "AWAITING_APPROVAL")
             after["AWAITING_APPROVAL"] = ("S1",)
+        if self.voted:
+            after["S3"] = (*after["S3"], "AWAITING_APPROVAL")
+            after["AWAITING_APPROVAL"] = ("S1", "S3")
         return dict.fromkeys(SUCCESSORS, ()) | after
 
 

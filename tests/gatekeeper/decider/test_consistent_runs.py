@@ -6,6 +6,7 @@ import itertools
 from datetime import timedelta
 from typing import get_args
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -25,7 +26,7 @@ from gatewright.services.gatekeeper.decider.decide import decide
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, DeadlineReached, Input
 from tests.gatekeeper.budgeted_run import BudgetedRun, make_usage
 from tests.gatekeeper.candidate_run import MAKERS, CandidateRun, Maker
-from tests.gatekeeper.simulated_run import NOW, RUN_ID, Script, SimulatedRun
+from tests.gatekeeper.simulated_run import ASKING, NOW, RUN_ID, Script, SimulatedRun
 
 #: What follows from the decider alone; documents of the simulated roles and gates are shorter than real ones.
 DECIDED = frozenset(
@@ -72,12 +73,12 @@ OTHER_KINDS = [
 ]
 
 
-def contradictions(run: Run | None, transitions: list[Transition]) -> set[tuple[str, str]]:
+def contradictions(run: Run | None, transitions: list[Transition], codes: frozenset[str] = DECIDED) -> set[tuple[str, str]]:
     assert run is not None
     assert run.ended
     telling = replay_history(ended_history(run, evidence_records(transitions)), b"", {})
     found = (each for check in CHECKS for each in check(telling))
-    return {(each.code, each.message) for each in found if each.code in DECIDED}
+    return {(each.code, each.message) for each in found if each.code in codes}
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,16 @@ def test_a_run_that_ended_without_its_last_gate_contradicts_itself(task_type: Ta
         kept = tuple(record for record in each.events if not is_verdict(record, task_type))
         changed.append(replace(each, events=kept))
     assert "gate_missing" in {code for code, _ in contradictions(fold(changed), changed)}
+
+
+def test_a_review_that_passed_without_its_people_contradicts_itself() -> None:
+    world = SimulatedRun(Script(task_type="REVIEW"))
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    first, *others = world.transitions
+    asking = {**first.events[0].payload, "approval_rules": [msgspec.to_builtins(ASKING)]}
+    changed = [replace(first, events=(replace(first.events[0], payload=asking), *first.events[1:])), *others]
+    assert contradictions(fold(changed), changed, frozenset({"approval_contradicts"}))
 
 
 def is_verdict(record: OrchestratorEvent, task_type: TaskType) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import AbortRequest, TaskContract
 from gatewright.contracts.people.approvals import ApprovalRule
+from gatewright.contracts.people.review_votes import ReviewQuorum
 from gatewright.contracts.task_contract import TaskType
 from gatewright.ledger import chain
 from gatewright.run.events import RunFinished, event_of
@@ -41,6 +43,7 @@ SCRIPTS = st.builds(
     lock_refusals=st.integers(0, 2),
     judging=st.sampled_from(["together", "in_turn"]),
     task_type=st.sampled_from(["IMPLEMENT", "IMPLEMENT", "PLAN", "REVIEW", "TEST"]),
+    person=st.sampled_from(["", "", "approve", "reject"]),
 )
 
 
@@ -417,6 +420,59 @@ class AskingRun(SimulatedRun):
         asks = {"name": "net", "reason": "network", "risk": "low", "approvers": ("ana",)}
         rule = ApprovalRule(**asks, within_seconds=60, yourself=True, autopilot=self.autopilot)  # type: ignore[arg-type]
         return dataclasses.replace(verdict, approval_rules=(rule,)) if isinstance(verdict, q.IntakeVerdict) else verdict
+
+
+@dataclass
+class VotedReview(SimulatedRun):
+    """A run of commits under review, about whose result people vote by quorum: the script's number of them is seen in time."""
+
+    reason: str = "review"
+
+    def _answer(self, question: q.GateCheck) -> q.Verdict:
+        verdict = super()._answer(question)
+        asks = {"name": "people", "reason": self.reason, "risk": "medium", "approvers": ("ana",), "within_seconds": 60}
+        quorum = ReviewQuorum(domain=("ana",), quality=("ana",)) if self.reason == "review" else None
+        rule = ApprovalRule(**asks, yourself=self.reason != "review", quorum=quorum)  # type: ignore[arg-type]
+        known = {"approval_rules": (rule,), "orderers": ("ben",)}
+        return dataclasses.replace(verdict, **known) if isinstance(verdict, q.IntakeVerdict) else verdict  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("from_contract", [True, False])
+def test_a_review_does_not_pass_before_people_voted(from_contract: bool) -> None:
+    world = VotedReview(Script(task_type="REVIEW", from_contract=from_contract))
+    while world.under_way:
+        world.deliver(world.under_way.pop(0))
+    run = world.run
+    assert run is not None
+    assert (run.state, run.parked_from, [asked.status for asked in run.approvals.values()]) == (
+        "AWAITING_APPROVAL", "S3", ["pending"]
+    )  # fmt: skip
+    assert [asked.request.on_yes for asked in run.approvals.values()] == ["the review passes, and nothing lands"]
+    late = decide(run, DeadlineReached("time"), [], NOW + timedelta(hours=1))
+    assert late is not None
+    ended = fold([late], run)
+    assert ended is not None
+    assert ended.failure is not None
+    assert ended.failure.code == "approval_expired"
+
+
+@pytest.mark.parametrize(
+    ("person", "states"),
+    [
+        ("approve", ["S0", "S1", "S3", "AWAITING_APPROVAL", "S3", "S6"]),
+        ("reject", ["S0", "S1", "S3", "AWAITING_APPROVAL", "FAILED"]),
+    ],
+)
+def test_a_persons_answer_decides_a_review(person: Literal["approve", "reject"], states: list[str]) -> None:
+    assert run_in_order(Script(task_type="REVIEW", person=person)).states == states
+
+
+@pytest.mark.parametrize("reason", ["landing", "protected_class", "proof"])
+def test_a_review_asks_no_person_about_landings(reason: str) -> None:
+    world = VotedReview(Script(task_type="REVIEW"), reason=reason)
+    finish(world)
+    assert world.run is not None
+    assert (world.run.status, world.run.approvals) == ("SUCCESS", {})
 
 
 @pytest.mark.parametrize("task_type", ["REVIEW", "TEST"])

@@ -21,7 +21,8 @@ from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
 from gatewright.git.inverse import revert_fault
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.git.paths import display
-from gatewright.git.request_head import source_fault
+from gatewright.git.request_head import authors_fault, source_fault
+from gatewright.rules.approvals import result_rules
 from gatewright.run.state import Run
 
 _TRAILER = re.compile(r"^Gatewright-(Run|Contract|Event-Chain): (\S+)$", re.MULTILINE)  # noqa: TID251 - linear: each try ends where the next one begins
@@ -113,13 +114,18 @@ async def _check_revert(reading: Reading, run: Run, mirror: Mirror, step: int, c
 
 
 async def _check_head(reading: Reading, run: Run, mirror: Mirror, step: int, candidate: str) -> None:
-    """Compare the candidate of a review with the head that its order names, and that of a test with the baseline."""
+    """Compare the candidate of a review with the head that its order names, and that of a test with the baseline.
+
+    Where people could vote on a review, its order must name every author.
+    """
     source = run.contract.source_branch if run.contract is not None else None
     tree = run.accepted.baseline_tree
     try:
         if source is not None:
             await mirror.ensure(source.head)
             tree = await mirror.tree_of(source.head)
+            if result_rules(run) and (fault := await authors_fault(mirror, source)):
+                reading.findings.wrong(step, "source_differs", layout.CONTRACT, fault)
     except GitError as error:
         reading.findings.incomplete(step, "baseline_missing", layout.CONTRACT, error.message)
         return

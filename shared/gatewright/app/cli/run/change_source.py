@@ -143,7 +143,13 @@ def read_commits(repository: Path, head: str, onto: str, span: str | None) -> So
     if not commits:
         raise GitError(f"there is no commit in {span}", code="branch_has_nothing")
     first, last = (checkout.resolve(end) for end in span.split(".."))
-    return SourceBranch(name=head or span, head=last, base=first, commits=len(commits))
+    written = checkout.objects.execute(
+        "log", "--no-show-signature", "--no-mailmap", "-z", "--format=%an%x00%ae", last, f"^{first}"
+    )
+    fields = written.decode("utf-8", "replace").split("\0")[:-1]
+    made = {author_line(*each): None for each in zip(fields[::2], fields[1::2], strict=True)}
+    authors = tuple(made) if len(made) <= MOST_AUTHORS else ()  # without them, no person can vote
+    return SourceBranch(name=head or span, head=last, base=first, commits=len(commits), authors=authors)
 
 
 def candidate_names(given: str | None) -> tuple[str, ...]:

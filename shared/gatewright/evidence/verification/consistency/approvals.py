@@ -309,6 +309,9 @@ def _landed_on(moment: Moment, run: Run) -> Iterator[Contradiction]:
 
 def _sent_back(moment: Moment) -> Iterator[Contradiction]:
     run = moment.before
+    if moment.payload == e.StateEntered(state="S6") and not run.kind.lands and not is_cleared(run, "candidate"):
+        words = "the review passed, and a person had to approve that"
+        yield moment.contradiction(APPROVAL, layout.REVIEW_REPORT, layout.EVENTS, words)
     match moment.payload:
         case e.StateEntered(state="S5") if run.parked and stage_of(run) == "round":
             if not matching_rules(run, "round") or not is_cleared(run, "round"):

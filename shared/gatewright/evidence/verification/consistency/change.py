@@ -45,8 +45,9 @@ def check_change(replayed: ReplayedRun, reading: Reading, step: int) -> list[Con
         words = f"{len(changed)} paths are listed, and {run.candidate.changed_files} were recorded"
         found.append(Contradiction(CHANGE, layout.NAMES, layout.EVENTS, words))
     found += _check_patch(reading, layout.PATCH, changed, step)  # 2
+    asked = (*_check_owners(run, changed), *_check_path_classes(run, changed)) if run.status == "SUCCESS" else ()
     if run.kind.examines:
-        return found
+        return [*found, *(asked if run.kind.voted else ())]  # 7
     for path in scope.outside(contract.allowed_paths, changed)[:_MOST_NAMED]:  # 3
         words = f"{display(path)} is outside the contract's paths"
         found.append(Contradiction("path_out_of_scope", layout.NAMES, layout.CONTRACT, words))
@@ -57,7 +58,7 @@ def check_change(replayed: ReplayedRun, reading: Reading, step: int) -> list[Con
             found.append(Contradiction(CHANGE, layout.NAMES, plan, f"{display(broken.path or b'')}: {broken.detail}"))
         for broken in completion.audit(contract, changed):  # 6
             found.append(Contradiction(CHANGE, layout.NAMES, layout.CONTRACT, broken.detail))
-        found += (*_check_owners(run, changed), *_check_path_classes(run, changed))  # 7
+        found += asked  # 7
     if len(workers) == 1 and workers[0].tree != run.candidate.tree:  # 5
         words = f"the only worker made tree {workers[0].tree}, and {run.candidate.tree} was composed"
         found.append(Contradiction(CHANGE, layout.GIT_CANDIDATE, layout.EVENTS, words))

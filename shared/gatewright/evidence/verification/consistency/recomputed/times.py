@@ -39,5 +39,6 @@ def check_times(replayed: ReplayedRun) -> Iterator[Contradiction]:
 
 
 def _follows(moment: Moment) -> bool:
-    payload = moment.payload
-    return isinstance(payload, _FOLLOWING) or (isinstance(payload, e.StateEntered) and payload.state not in _BEGUN)
+    payload, kind = moment.payload, moment.before.kind
+    begun = _BEGUN | ({"S6"} if kind.voted and not kind.lands else set())  # people may have answered last
+    return isinstance(payload, _FOLLOWING) or (isinstance(payload, e.StateEntered) and payload.state not in begun)
