@@ -232,6 +232,12 @@ def assemble(
     async def wake(run_id: str) -> None:
         await orchestrator.advance(run_id, Continue(f"{run_id}:queue"))
 
+    async def find(run_id: str) -> Run | None:
+        run = (await ledger.load(run_id)).run
+        if run is not None and run.sealed is not None:
+            ledger.forget(run_id)
+        return run
+
     async def lapsed(run: Run) -> str:
         return await gates.lapsed_approvals(run)
 
@@ -257,13 +263,11 @@ def assemble(
         versions=versions(scanner),
         secrets=SecretsCheck(scanner),
         memories=memories,
+        earlier=find,
         grants=StandingGrants(service.bus),
         queue=queues,
         history=played,
     )
-
-    async def find(run_id: str) -> Run | None:
-        return (await ledger.load(run_id)).run
 
     accounts = BudgetAccounts(service.bus, policies.budgets, service.clock, find) if policies.budgets.budgets else None
     bundles = place.writer(lambda: keyring.trusted_keys(settings.home, settings.signing_key) or [signer.public])

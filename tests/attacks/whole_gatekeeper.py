@@ -150,10 +150,15 @@ async def open_gatekeeper(
     mirrors = Mirrors(folder / "gatekeeper-mirrors", access=access)
     rules = delivered_policies() if policies is None else load(policies)
     locks = PathLocks(bus, nobody_has_ended)
-    gates = GateEngine(rules, mirrors, ArtifactCache(bus), locks, now, {}, grants=StandingGrants(bus))
+    ledger = Ledger(bus)
+
+    async def find(run_id: str) -> Run | None:
+        return (await ledger.load(run_id)).run
+
+    gates = GateEngine(rules, mirrors, ArtifactCache(bus), locks, now, {}, grants=StandingGrants(bus), earlier=find)
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     bundles = BundleWriter(folder / "runs")
-    orchestrator = Orchestrator(bus, Ledger(bus), gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))
+    orchestrator = Orchestrator(bus, ledger, gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))
     yield Gatekeeper(repository, bus, orchestrator, refs_of(repository))
     await bus.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gatewright.artifacts import inline_uri
 from gatewright.contracts import RunRequest
-from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Repository, Sharding, SourceBranch
+from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Environment, Repository, Sharding, SourceBranch
 from gatewright.run.state import Run
 from tests.e2e.conftest import MakeProject
-from tests.e2e.stack import PREFIX, SECONDS, Stack, wait_until
+from tests.e2e.stack import PREFIX, SECONDS, Stack, slow_request, wait_until
 from tests.git.repositories import Repository as GitRepository
 from tests.waiting import PATIENCE
 
@@ -155,6 +157,15 @@ def test_a_failed_run_is_repeated_and_is_no_input(stack: Stack, make_project: Ma
     words = ("run", "a change", "--allow", "src", "--test", "python tools/check.py 0", "--env", str(PREFIX), "--input")
     assert stack.command(*words, run.run_id, cwd=project).returncode == 2
     assert stack.command(*words, "run-unknown", cwd=project).returncode == 2
+
+
+def test_a_forged_result_of_an_earlier_run_is_refused(stack: Stack, make_project: MakeProject) -> None:
+    project = make_project()
+    earlier, forged = finished(stack, plan_request(project)), b'{"contracts": []}'
+    artifact = Artifact(name=f"result:{earlier.run_id}", uri=inline_uri(forged), sha256=hashlib.sha256(forged).hexdigest())
+    run = finished(stack, replace(slow_request(project, 0.0), artifacts=(artifact,)))
+    assert run.failure is not None
+    assert (run.status, run.failure.code, run.tasks) == ("FAILED", "result_differs", {})
 
 
 @pytest.mark.long

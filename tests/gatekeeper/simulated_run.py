@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -181,9 +181,16 @@ class SimulatedRun:
     def _answer(self, question: q.GateCheck) -> q.Verdict:
         match question:
             case q.IntakeCheck(document=document):
-                facts: tuple[Any, ...] = (self._report("policy"), document, BASELINE, BASELINE_TREE, "0" * 64, {})
-                rules = (ASKING,) if self.script.person else ()
-                return q.IntakeVerdict(*facts, judging=self.script.judging, approval_rules=rules)
+                return q.IntakeVerdict(
+                    self._report("policy"),
+                    document,
+                    BASELINE,
+                    BASELINE_TREE,
+                    "0" * 64,
+                    {},
+                    judging=self.script.judging,
+                    approval_rules=(ASKING,) if self.script.person else (),
+                )
             case q.DecisionCheck(run=run, decisions=decisions) if self.script.person:
                 return self._judged(run, decisions[0])
             case q.LocksCheck():

@@ -53,7 +53,7 @@ from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, ju
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
 from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
-from gatewright.services.gatekeeper.gates.contract.memory import RunMemories, give_memory
+from gatewright.services.gatekeeper.gates.contract.memory import FindRun, RunMemories, give_memory, judge_results
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract, judge_form
 from gatewright.services.gatekeeper.gates.contract.transfers import plan_transfers
@@ -90,6 +90,8 @@ class GateEngine:
     secrets: SecretsCheck = field(default_factory=SecretsCheck)
     #: Memory of earlier runs; None when memory is disabled.
     memories: RunMemories | None = None
+    #: Finds an earlier run in the ledger; None compares no results of earlier runs.
+    earlier: FindRun | None = None
     #: Approvals in advance; None for none.
     grants: StandingGrants | None = None
     #: The merge queues; None where nothing lands by one.
@@ -188,6 +190,8 @@ class GateEngine:
         identity = ""
         if commit and document.repository is not None:
             identity = await in_thread(repository_identity, document.repository.url)
+        if self.earlier is not None:
+            await judge_results(context, document, question.publisher, self.earlier)
         document = await give_memory(context, document, identity, question.publisher, self.memories)
         report = context.close()
         policies = self.policies

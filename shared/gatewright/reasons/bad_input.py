@@ -55,6 +55,7 @@ _COMMANDS = {
     "queue_unknown": "name a queue that `gatewright queue list` shows",
     "ref_ambiguous": "give more digits of the commit id, or a branch or tag",
     "ref_not_found": "check the name with `git ls-remote`, and push the commit first",
+    "result_differs": "order the earlier run's own result with `gatewright run --input RUN`",
     "revert_conflict": "revert the later changes that the message names first, or order the change with an agent",
     "revert_not_on_target": "merge the landed commit first, or name a branch that contains it with --target-ref",
     "repository_empty": "make a first commit and push it",

@@ -247,6 +247,12 @@ class Run(Struct, frozen=True):
         return KINDS[self.accepted.task_type]
 
     @property
+    def result_document(self) -> Plan | ReviewReport | TestReport | None:
+        """The document that a run without a change made; the findings of a search are an artifact of its worker."""
+        documents = {"plan": self.plan, "review_report": self.review, "test_report": self.tests}
+        return documents.get(self.kind.result)
+
+    @property
     def request(self) -> RunRequest | None:
         return self.accepted.request
 

@@ -1,23 +1,30 @@
-"""Memory of earlier runs on a repository, as an artifact that only the gatekeeper can provide."""
+"""Artifacts about earlier runs: memory, which only the gatekeeper can provide, and results, which it compares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from gatewright.artifacts import stored_digest
-from gatewright.contracts import RunRequest, TaskContract, codec
+from gatewright.artifacts import RESULT, stored_digest
+from gatewright.contracts import EvidenceBundle, RunRequest, TaskContract, codec
 from gatewright.contracts.progress import MemoryEntry
-from gatewright.contracts.vocabulary import Artifact
+from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.evidence.projection.progress import repository_digest
 from gatewright.order_artifacts.canonical_memory import MEMORY, memory_of, without_memory
+from gatewright.research.findings import FINDINGS
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import GateContext
 
 RULE: Final = "memory"
 GIVEN: Final = "memory_given"
+RESULTS: Final = "results"
+#: Finds a run by its id, or None.
+FindRun = Callable[[str], Awaitable[Run | None]]
+_RUN_ID = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 
 class RunMemories(Protocol):
@@ -64,3 +71,39 @@ async def give_memory(
     if isinstance(document, RunRequest):
         return replace(document, artifacts=(*document.artifacts, artifact))
     return replace(document, inputs=replace(document.inputs, artifacts=(*document.inputs.artifacts, artifact)))
+
+
+async def judge_results(context: GateContext, document: RunRequest | TaskContract, publisher: str, find: FindRun) -> None:
+    """Compare results of earlier runs in an order with what these runs ended with.
+
+    A result of an unknown or expired run, or of another publisher's, is a claim of the publisher and is not compared.
+    Violation: ``result_differs``.
+
+    Raises:
+        UnavailableError, BusError: the ledger or the artifact store does not answer.
+        MalformedError, ArtifactError: the earlier run, or its findings, cannot be read.
+    """
+    report = context.report
+    for artifact in document.artifacts if isinstance(document, RunRequest) else document.inputs.artifacts:
+        if not artifact.name.startswith(RESULT):
+            continue
+        run_id = artifact.name.removeprefix(RESULT)
+        run = await find(run_id) if _RUN_ID.fullmatch(run_id) else None
+        if run is None or run.expired is not None or run.publisher != publisher:
+            report.checked(f"{RESULTS}.{run_id[:64]}", "not compared: a claim of the publisher")
+            continue
+        digest = await _result_digest(context, run)
+        report.checked(f"{RESULTS}.{run_id}", digest or "none")
+        if artifact.sha256 != digest:
+            words = f"{artifact.name} has digest {artifact.sha256}, and the result of the run {digest or 'does not exist'}"
+            report.violate("result_differs", f"{RESULTS}.{run_id}", words)
+
+
+async def _result_digest(context: GateContext, run: Run) -> str:
+    """Return the digest of the document that a successful run ended with; empty without one."""
+    made = (each for task in run.workers() if task.result is not None for each in task.result.artifacts)
+    found = next((each for each in made if each.name == FINDINGS), None) if run.kind.searches else None
+    document: Document | None = run.result_document
+    if found is not None:
+        document = codec.decode(await context.artifacts.get_artifact(found.uri), EvidenceBundle)
+    return hashlib.sha256(codec.encode(document)).hexdigest() if document is not None and run.status == "SUCCESS" else ""

@@ -57,7 +57,6 @@ from gatewright.git.host.identity import PROTOCOLS
 from gatewright.git.refs import check_landing_ref, parse_url
 from gatewright.git.tracked import refuse_tracked_folder
 from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row, values_below
-from gatewright.research.findings import FINDINGS
 from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 from gatewright.run.states import QUEUED
@@ -240,8 +239,7 @@ def result_attachment(run: Run, findings: EvidenceBundle | None = None) -> tuple
     Raises:
         MalformedError: the run made none, has expired or did not succeed (``invalid_input``).
     """
-    documents = {"plan": run.plan, "review_report": run.review, "test_report": run.tests, FINDINGS: findings}
-    document = documents.get(run.kind.result)
+    document = findings if run.kind.searches else run.result_document
     if document is None or run.status != "SUCCESS":
         words = f"{run.run_id} is a {run.kind.name} run that is {run.status}: name a successful plan, review, test or search"
         raise MalformedError("this cannot be run", faults=(Fault("/artifacts", "invalid", words),), code="invalid_input")
