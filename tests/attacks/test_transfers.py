@@ -24,10 +24,12 @@ from gatewright.contracts.records import CommandRef
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.transfers import TransferDestination, TransferLeave
 from gatewright.contracts.vocabulary import Artifact, Executor, Scope, TimeoutRetry, Usage
+from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.approvals import decision_on, pending, request_digest
+from gatewright.rules.contracts import with_role
 from gatewright.rules.transfers import (
     LATER,
     leave_for,
@@ -41,6 +43,7 @@ from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.orchestrator import ACCOUNT_PATIENCE
 from gatewright.view.run_view import RunView
 from tests.attacks.people import LANDING, Inbox, inbox_of, policies_with, signed
+from tests.attacks.test_review_runs import review_of
 from tests.attacks.whole_gatekeeper import RUN, make_plan, make_result, make_review, open_gatekeeper
 from tests.evidence.recorded_calls import TOLD, UNCOVERED, Recorded, calls_by, without_records
 from tests.gatekeeper.gates.test_hidden_acceptance import HIDDEN, SEEN
@@ -110,6 +113,60 @@ async def test_a_run_waits_for_permission_before_a_task_sends_anything(repositor
         found = verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public])
         assert found.findings == ()
         assert len(found.approved) == 1
+
+
+@pytest.mark.parametrize("mode", ["manual", "auto_low_risk"])
+async def test_a_review_of_commits_sends_by_its_manifest(repository: Repository, tmp_path: Path, mode: str) -> None:
+    async with open_sending(repository, tmp_path, mode, ASKS) as inbox:
+        run = await inbox.gatekeeper.submit(review_of(inbox, {"README.md": b"more\n"}))
+        assert [(each.role, each.purpose) for each in run.transfers] == [("reviewer", "review the commits of the order")]
+        assert run.parked == (mode == "manual")
+        if run.parked:
+            assert (run.parked_from, run.candidate, [*run.tasks]) == ("S1", None, [])
+            await inbox.decide(signed(await inbox.said()))
+            run = await inbox.gatekeeper.run()
+        leave = sent_to(run, "reviewer")
+        assert leave is not None
+        assert leave.manifest_sha256 == manifest_digest(run.transfers[0])
+        assert (await inbox.gatekeeper.review()).status == "SUCCESS"
+    assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
+
+
+async def test_a_search_sends_documents_and_findings_alone(repository: Repository, tmp_path: Path) -> None:
+    async with open_sending(repository, tmp_path, "manual", ASKS) as inbox:
+        run = await inbox.gatekeeper.submit(search_of(inbox))
+        assert [each.role for each in run.transfers] == ["worker", "reviewer"]
+        for manifest in run.transfers:
+            assert {(each.kind, each.name) for each in manifest.sources} == {
+                ("document", "spec"),
+                ("document", "document:a.txt"),
+            }
+        assert (run.state, run.parked_from) == ("AWAITING_APPROVAL", "S1")
+        await inbox.decide(signed(await inbox.said()))
+        run = await inbox.gatekeeper.run()
+        assert sent_to(run, "worker") is not None
+        found = tuple(
+            Artifact(name=name, uri="u", sha256="9" * 64) for name in ("evidence_bundle", "source:s1", "candidate.patch")
+        )
+        assert leave_for(run, "reviewer", found) is not None
+        assert leave_for(run, "worker", found) is None
+
+
+@pytest.mark.parametrize("kind", ["review", "search"])
+async def test_a_run_without_a_plan_ends_where_no_rule_asks(repository: Repository, tmp_path: Path, kind: str) -> None:
+    async with open_sending(repository, tmp_path, "manual") as inbox:
+        order = search_of(inbox) if kind == "search" else review_of(inbox, {"README.md": b"more\n"})
+        run = await inbox.gatekeeper.submit(order)
+        assert run.failure is not None
+        assert (run.failure.code, run.tasks) == ("transfer_not_approved", {})
+
+
+def search_of(inbox: Inbox) -> TaskContract:
+    """The order of a search by a model in one document."""
+    document = Artifact(name="document:a.txt", uri=inline_uri(b"text"), sha256=hashlib.sha256(b"text").hexdigest())
+    order = inbox.contract(task_type="SEARCH", executor=MODEL, allowed_paths=(), acceptance_tests=(), required_outputs=())
+    nowhere = RepositoryField(url=inbox.gatekeeper.repository.url, landing="none")
+    return with_role(replace(order, repository=nowhere, inputs=Inputs(spec="How many?", artifacts=(document,))))
 
 
 async def test_who_approves_sees_provider_sources_bound_and_preview(repository: Repository, tmp_path: Path) -> None:

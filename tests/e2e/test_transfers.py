@@ -19,6 +19,8 @@ from tests.attacks.test_transfers import SECRET
 from tests.e2e.conftest import FILES, MakeProject
 from tests.e2e.stack import SECONDS, Stack, is_ready, running_stack, slow_request, wait_until
 from tests.e2e.test_approvals import AskingStack, make_key, make_policies
+from tests.e2e.test_research import DOCUMENT, artifact
+from tests.e2e.test_run_kinds import branch, request_of, review_request
 from tests.git.repositories import Repository
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Say
@@ -175,3 +177,38 @@ def test_a_role_that_works_before_there_is_a_leave_sends_nothing(
     assert (run.status, run.failure.code) == ("FAILED", "transfer_not_approved")
     assert sending.provider.requests == []
     verified(stack, run)
+
+
+def test_reviews_and_searches_send_after_their_approval(sending: Sending, tmp_path: Path, make_project: MakeProject) -> None:
+    stack, project, provider = SendingStack(tmp_path / "home", sending.policies("manual")), make_project(), sending.provider
+    branch(project, "a = 2\nmarked = True\n")
+    name = "document:queue.txt"
+    steps = [
+        {"action": "search", "query": "messages"},
+        {"action": "read", "address": name},
+        {
+            "action": "answer",
+            "claims": [{"claim": "512.", "quotes": [{"source": "s1", "text": "holds at most 512 messages"}]}],
+            "limitations": [],
+        },
+    ]
+    supported = {**REVIEW, "evidence": [{"path": "evidence_bundle", "line": 2, "note": "compared"}]}
+    search = request_of(
+        project, "SEARCH", executor=Executor(kind="model", model="write-model"), artifacts=(artifact(name, DOCUMENT),)
+    )
+    with running_stack(stack.home, workers=1, stack=stack), stack.client() as client:
+        for request, roles, answer in (
+            (review_request(project, "topic"), ["reviewer"], REVIEW),
+            (search, ["worker", "reviewer"], supported),
+        ):
+            provider.scripts["write"], provider.scripts["review"] = [Say(json.dumps(each)) for each in steps], answering(answer)
+            provider.requests.clear()
+            run_id = client.submit_request(replace(request, ordered_by=("ben@example.org",)), patience=PATIENCE)
+            wait_until(lambda run_id=run_id: client.get(run_id).state in {"AWAITING_APPROVAL", "FAILED"}, SECONDS)  # type: ignore[misc]
+            waiting = client.get(run_id)
+            assert (waiting.failure, [each.role for each in waiting.transfers], provider.requests) == (None, roles, [])
+            sending.approve(stack, run_id)
+            run = client.wait(run_id, timeout=SECONDS)
+            assert (run.status, run.failure) == ("SUCCESS", None)
+            assert len(scripts_asked(provider)) == len(roles)
+            verified(stack, run)

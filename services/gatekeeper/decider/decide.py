@@ -14,6 +14,7 @@ from typing import Literal
 from gatewright.budgets import Excess, overdrawn
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport, codec
 from gatewright.contracts.records import Transition
+from gatewright.contracts.transfers import TransferManifest
 from gatewright.order_artifacts.hidden_acceptance import with_hidden_part
 from gatewright.rules import endings
 from gatewright.rules import task_contracts as orders
@@ -156,12 +157,14 @@ def _accept(item: Submitted, verdicts: Sequence[Verdict], now: datetime) -> Tran
     elif contract is None:
         draft.dispatch(orders.pm_task_id(item.run_id), "pm", None)
     else:
-        _plan(draft, contract)
+        _plan(draft, contract, verdict.transfers)
     return draft.transition()
 
 
-def _plan(draft: Draft, contract: TaskContract) -> None:
+def _plan(draft: Draft, contract: TaskContract, transfers: Sequence[TransferManifest] = ()) -> None:
     draft.add(e.StateEntered(state="S1"))
+    for manifest in transfers:
+        draft.add(e.TransferPlanned(manifest=manifest))
     if draft.run.kind.plans:
         draft.dispatch(plan_task_id(draft.run.run_id), "techlead", orders.planning(contract, draft.run.run_id))
 
@@ -212,9 +215,9 @@ def _record_reply(draft: Draft, item: RoleReplied, verdicts: Sequence[Verdict]) 
                 request = draft.run.request
                 contract = contract if request is None else with_hidden_part(contract, request)
                 compiled = verdict_of(verdicts, ContractVerdict)
-                pools = compiled.pools if compiled is not None else {}
+                pools, transfers = (compiled.pools, compiled.transfers) if compiled is not None else ({}, ())
                 draft.add(e.ContractCompiled(contract=contract, pools=pools))
-                _plan(draft, contract)
+                _plan(draft, contract, transfers)
         case Plan() as plan:
             if _passing(draft, verdicts):
                 judged = verdict_of(verdicts, PlanVerdict)

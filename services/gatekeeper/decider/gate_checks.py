@@ -192,13 +192,16 @@ class IntakeVerdict(Verdict):
     named_publishers: tuple[str, ...] = ()
     #: People who ordered the run or may have ordered it; empty when unknown.
     orderers: tuple[str, ...] = ()
+    #: Manifests of a contract that has no plan; see ``PlanVerdict``.
+    transfers: tuple[TransferManifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ContractVerdict(Verdict):
-    """``pools``: as for the intake, for the contract as completed by the pm."""
+    """``pools`` and ``transfers``: as for the intake, for the contract as completed by the pm."""
 
     pools: dict[str, str] = field(default_factory=dict)
+    transfers: tuple[TransferManifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

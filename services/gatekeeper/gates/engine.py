@@ -56,7 +56,7 @@ from gatewright.services.gatekeeper.gates.contract.intake import judge_intake
 from gatewright.services.gatekeeper.gates.contract.memory import FindRun, RunMemories, give_memory, judge_results
 from gatewright.services.gatekeeper.gates.contract.plan import judge_plan
 from gatewright.services.gatekeeper.gates.contract.policy import judge_compiled, judge_contract, judge_form
-from gatewright.services.gatekeeper.gates.contract.transfers import plan_transfers
+from gatewright.services.gatekeeper.gates.contract.transfers import TransferBasis, plan_transfers
 from gatewright.services.gatekeeper.gates.granted import claim_grants
 from gatewright.services.gatekeeper.gates.landing.completion import changed_paths, judge_completion
 from gatewright.services.gatekeeper.gates.landing.landing import LandingOutcome, has_landed, land
@@ -122,7 +122,7 @@ class GateEngine:
                 await asyncio.to_thread(judge_plan, context, _contract(run), plan)
                 _judge_times(context, run, plan.created_at)
                 await judge_consultation(context, run, "techlead", plan.consultation)
-                transfers = await self._transfers(context, run)
+                transfers = await self._transfers(context, TransferBasis.of(run, run.pools), _contract(run))
                 return q.PlanVerdict(context.close(), transfers)
             case q.LocksCheck(run=run):
                 return await self._locks(run)
@@ -193,15 +193,19 @@ class GateEngine:
         if self.earlier is not None:
             await judge_results(context, document, question.publisher, self.earlier)
         document = await give_memory(context, document, identity, question.publisher, self.memories)
-        report = context.close()
         policies = self.policies
         facts = (policies.sha256, self.versions, policies.digests, host())
         pack = policies.packs.pack(document.policy_pack or policies.packs.default)
         mutation = pack.mutation.bounds() if pack.mutation and KINDS[document.task_type].lands else None
         pools = policies.pools.placement(RunNeeds.of(document, policies.environments))
-        asked = policies.people.of(document.repository.url) if document.repository is not None else ()
+        url = document.repository.url if document.repository is not None else ""
+        asked = policies.people.of(url) if url else ()
+        transfers: tuple[TransferManifest, ...] = ()
+        if isinstance(document, TaskContract):
+            basis = TransferBasis(question.run_id, url, commit, tree, asked, pools)
+            transfers = await self._planless_transfers(context, basis, document)
         return q.IntakeVerdict(
-            report,
+            context.close(),
             document,
             commit,
             tree,
@@ -215,6 +219,7 @@ class GateEngine:
             policies.memory,
             policies.named_publishers,
             self._orderers(question),
+            transfers,
         )
 
     def _orderers(self, question: q.IntakeCheck) -> tuple[str, ...]:
@@ -228,23 +233,32 @@ class GateEngine:
     async def _contract(self, run: Run, contract: TaskContract) -> q.ContractVerdict:
         context = self._begin(run, "policy")
         await judge_consultation(context, run, "pm", contract.consultation)
-        return await asyncio.to_thread(self._judge_compiled, context, run, contract)
+        contract = await asyncio.to_thread(self._judge_compiled, context, run, contract)
+        pools = self.policies.pools.placement(RunNeeds.of(contract, self.policies.environments))
+        transfers = await self._planless_transfers(context, TransferBasis.of(run, pools), contract)
+        return q.ContractVerdict(context.close(), pools, transfers)
 
-    def _judge_compiled(self, context: GateContext, run: Run, contract: TaskContract) -> q.ContractVerdict:
+    def _judge_compiled(self, context: GateContext, run: Run, contract: TaskContract) -> TaskContract:
         if run.request is not None:
             judge_compiled(context, contract, visible(run.request), run.accepted.baseline_commit)
             contract = with_hidden_part(contract, run.request)
         judge_contract(context, contract, from_outside=False)
         if run.request is not None:
             judge_form(context, contract)
-        pools = self.policies.pools.placement(RunNeeds.of(contract, self.policies.environments))
-        return q.ContractVerdict(context.close(), pools)
+        return contract
 
-    async def _transfers(self, context: GateContext, run: Run) -> tuple[TransferManifest, ...]:
-        if not run.kind.works:
-            return ()
+    async def _planless_transfers(
+        self, context: GateContext, basis: TransferBasis, contract: TaskContract
+    ) -> tuple[TransferManifest, ...]:
+        """Return the manifests of a contract that no plan follows."""
+        is_planned = KINDS[contract.task_type].plans or not context.report.clean
+        return () if is_planned else await self._transfers(context, basis, contract)
+
+    async def _transfers(
+        self, context: GateContext, basis: TransferBasis, contract: TaskContract
+    ) -> tuple[TransferManifest, ...]:
         try:
-            return await plan_transfers(context, run, _contract(run), self.mirrors, self.secrets.scanner)
+            return await plan_transfers(context, basis, contract, self.mirrors, self.secrets.scanner)
         except GatewrightError as error:
             _fail(context.report, error)
         return ()

@@ -99,7 +99,7 @@ def stage_of(run: Run) -> AskStage | None:
     match run.parked_from or run.state:
         case "S3" | "S4" if handed_over(run):
             return "round"
-        case "S1" if run.plan is not None or (run.kind.examines and run.candidate is None):
+        case "S1" if run.plan is not None or not (run.kind.plans or run.candidate is not None):
             return "contract"
         case "S4" if run.tests_passed and run.kind.lands:
             return "candidate"
@@ -479,7 +479,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
             network = contract.tool_permissions.network
             return f"network access: {network}" if network != "deny" else ""
         case "agent":
-            kinds = sorted(_makers(contract))
+            kinds = sorted(_makers(contract)) if run.kind.lands else ()
             return f"the change is made by: {', '.join(kinds)}" if kinds else ""
         case "transfer":
             return transfer_words(run)

@@ -18,6 +18,7 @@ from gatewright.contracts.transfers import (
     TransferRole,
 )
 from gatewright.contracts.vocabulary import Artifact
+from gatewright.research.findings import FINDINGS
 from gatewright.run.state import Run, RunTask
 
 #: The policy file; a run accepted under one has manifests.
@@ -26,9 +27,16 @@ FILE = "transfers.json"
 #: people to the run's questions. All were scanned for secrets when created: patches by the gates, outputs and reports by the
 #: roles that wrote them, answers on arrival.
 LATER: Mapping[TransferRole, tuple[str, ...]] = {"worker": ("failed.", "questions"), "reviewer": ("candidate.",)}
+#: Findings of a search and their sources, which its reviewer receives.
+_FOUND: tuple[str, ...] = (FINDINGS, "source:", "text:")
 _SHOWN = 8
 #: Maximum characters of a source's name.
 _NAME = 200
+
+
+def later_names(role: TransferRole, *, searches: bool) -> tuple[str, ...]:
+    """Return the prefixes of artifacts of the run itself that a task of the role may receive."""
+    return LATER[role] + (_FOUND if searches and role == "reviewer" else ())
 
 
 def risk_of(manifest: TransferManifest) -> TransferRisk:

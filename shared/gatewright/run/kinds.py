@@ -88,13 +88,13 @@ class RunKind:
     def successors(self) -> Mapping[State, tuple[State, ...]]:
         """Successors of each state, as ``SUCCESSORS`` has them for a change.
 
-        People may be asked before commits are examined, and about their review.
+        People may be asked before work without a plan, and about a review of commits.
         """
         if self.lands:
             return SUCCESSORS
         after: dict[State, tuple[State, ...]]
         after = {state: (following,) for state, following in zip(self.line, self.line[1:], strict=False)}
-        if self.examines:
+        if not self.plans:
             after["S1"] = (*after["S1"], "AWAITING_APPROVAL")
             after["AWAITING_APPROVAL"] = ("S1",)
         if self.voted:

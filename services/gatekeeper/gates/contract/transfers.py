@@ -1,15 +1,20 @@
-"""Data that a run may send to model providers: the plan gate builds these manifests from the mirror and the policies."""
+"""Data that a run may send to model providers: the plan gate builds these manifests from the mirror and the policies.
+
+Runs of commits under review and searches have no plan: the policy gate builds theirs with the contract.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from gatewright.contracts import TaskContract
+from gatewright.contracts.people.approvals import ApprovalRule
+from gatewright.contracts.task_contract import TaskType
 from gatewright.contracts.transfers import TransferDestination, TransferManifest, TransferRole, TransferSource
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import DeniedError
@@ -21,26 +26,49 @@ from gatewright.models.choice import DOCUMENT_APIS, TEXT_APIS, api_of, asked_mod
 from gatewright.models.policy import ModelsPolicy
 from gatewright.models.transfers import NOT_APPROVED, TransfersPolicy, endpoint_of_provider
 from gatewright.order_artifacts.hidden_acceptance import visible
-from gatewright.rules.transfers import LATER, asks_person, risk_of
+from gatewright.rules.transfers import asks_person, later_names, risk_of
+from gatewright.run.kinds import KINDS
 from gatewright.run.state import Run
 from gatewright.scope import AllowedPaths
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.context import GateContext
 
 _RULE = "transfers"
-_PURPOSES: dict[TransferRole, str] = {"worker": "make the change", "reviewer": "review the change that is made"}
+#: Purposes of the worker and of the reviewer, by kind of run.
+_PURPOSES: dict[TaskType, dict[TransferRole, str]] = {
+    "IMPLEMENT": {"worker": "make the change", "reviewer": "review the change that is made"},
+    "REVIEW": {"reviewer": "review the commits of the order"},
+    "SEARCH": {"worker": "answer the question, with the pages that it reads", "reviewer": "compare claims with their quotes"},
+}
 _SHOWN = 20
 _SHOWN_CHARACTERS = 120
 _CONTENTS = frozenset({FILE, EXECUTABLE, SYMLINK})
 
 
+@dataclass(frozen=True, slots=True)
+class TransferBasis:
+    """What manifests are made of: the run, its baseline, its approval rules, and the chosen pools."""
+
+    run_id: str
+    repository_url: str
+    baseline_commit: str
+    baseline_tree: str
+    approval_rules: tuple[ApprovalRule, ...]
+    pools: Mapping[str, str]
+
+    @classmethod
+    def of(cls, run: Run, pools: Mapping[str, str]) -> TransferBasis:
+        seen = run.accepted
+        return cls(run.run_id, seen.repository_url, seen.baseline_commit, seen.baseline_tree, seen.approval_rules, pools)
+
+
 async def plan_transfers(
-    context: GateContext, run: Run, contract: TaskContract, mirrors: Mirrors, scanner: SecretScanner
+    context: GateContext, run: TransferBasis, contract: TaskContract, mirrors: Mirrors, scanner: SecretScanner
 ) -> tuple[TransferManifest, ...]:
     """Return one manifest for each role that policy lets send data and that has models to ask; empty without a transfer policy.
 
-    Data of the test runner alone is excluded. Violation: ``transfer_not_approved``, where a person has to approve a manifest
-    and no rule requests that.
+    Data of the test runner alone is excluded, and the models of a search read no repository. Violation:
+    ``transfer_not_approved``, where a person has to approve a manifest and no rule requests that.
 
     Raises:
         GitError: the mirror cannot be read.
@@ -49,19 +77,20 @@ async def plan_transfers(
         DeniedError: the secret scan failed (``secret_scan_failed``), or ``ModelsPolicy.grant`` refuses.
     """
     policy = context.policies.transfers
-    if policy is None:
+    purposes, searches = _PURPOSES.get(contract.task_type, {}), KINDS[contract.task_type].searches
+    if policy is None or not purposes:
         return ()
     context.report.checked(_RULE)
     models = context.policies.models
-    asked = {role: tuple(_models(context, run, contract, role)) for role in policy.roles}
+    asked = {role: tuple(_models(context, run, contract, role)) for role in policy.roles if role in purposes}
     if not any(asked.values()):
         return ()
     contract = visible(contract)
     documents = await _documents(context, contract)
-    tree, entries = await _tree(run, mirrors)
+    tree, entries = ((), ()) if searches else await _tree(run, mirrors)
     sources = (*(each.source for each in documents), *tree)
     secrets, unscanned = await _secrets(run, documents, entries, mirrors, scanner, policy.scan_bytes)
-    rules = [rule for rule in run.accepted.approval_rules if rule.reason == "transfer"]
+    rules = [rule for rule in run.approval_rules if rule.reason == "transfer"]
     made = []
     for role, names in asked.items():
         if not names:
@@ -69,11 +98,11 @@ async def plan_transfers(
         manifest = TransferManifest(
             run_id=run.run_id,
             role=role,
-            purpose=_PURPOSES[role],
+            purpose=purposes[role],
             destinations=tuple(dict.fromkeys(_destinations(models, policy, names))),
             sources=sources,
             bytes=sum(each.bytes for each in sources),
-            later=LATER[role],
+            later=later_names(role, searches=searches),
             most_bytes=policy.most_bytes,
             secrets=secrets,
             unscanned_bytes=unscanned,
@@ -92,7 +121,7 @@ async def plan_transfers(
     return tuple(made)
 
 
-def _models(context: GateContext, run: Run, contract: TaskContract, role: TransferRole) -> Iterator[str]:
+def _models(context: GateContext, run: TransferBasis, contract: TaskContract, role: TransferRole) -> Iterator[str]:
     """Yield the names of the models that tasks of ``role`` may call: the first choice and its fallbacks.
 
     A model that the client cannot call, because its provider has another API, is left out.
@@ -157,20 +186,20 @@ async def _documents(context: GateContext, contract: TaskContract) -> tuple[_Ord
     )
 
 
-async def _tree(run: Run, mirrors: Mirrors) -> tuple[tuple[TransferSource, ...], tuple[TreeEntry, ...]]:
+async def _tree(run: TransferBasis, mirrors: Mirrors) -> tuple[tuple[TransferSource, ...], tuple[TreeEntry, ...]]:
     """Return the whole tree, which an agent can read, and its files."""
-    tree = run.accepted.baseline_tree
+    tree = run.baseline_tree
     if not tree:
         return (), ()
-    mirror = await mirrors.open(run.accepted.repository_url)
-    await mirror.ensure(run.accepted.baseline_commit)
+    mirror = await mirrors.open(run.repository_url)
+    await mirror.ensure(run.baseline_commit)
     entries = await mirror.files(tree)
     source = TransferSource(kind="tree", name="baseline", digest=tree, bytes=sum(each.size for each in entries))
     return (source,), entries
 
 
 async def _secrets(
-    run: Run,
+    run: TransferBasis,
     documents: Sequence[_OrderDocument],
     entries: Iterable[TreeEntry],
     mirrors: Mirrors,
@@ -195,7 +224,7 @@ async def _secrets(
         taken += entry.size
         chosen.append(entry.object_id)
     if chosen:
-        mirror = await mirrors.open(run.accepted.repository_url)
+        mirror = await mirrors.open(run.repository_url)
         looked += (await mirror.blobs(chosen)).values()
     found = await asyncio.to_thread(lambda: sum(len(scanner.find(data)) for data in looked))
     return found, unscanned

@@ -10,7 +10,7 @@ from gatewright.contracts.transfers import TransferManifest
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun
 from gatewright.order_artifacts.hidden_acceptance import visible
-from gatewright.rules.transfers import FILE, LATER, asks_person, manifest_of, oversent, risk_of, unnamed_artifacts
+from gatewright.rules.transfers import FILE, asks_person, later_names, manifest_of, oversent, risk_of, unnamed_artifacts
 from gatewright.run import events as e
 from gatewright.run.state import Run
 
@@ -21,7 +21,7 @@ def check_transfers(replayed: ReplayedRun) -> Iterator[Contradiction]:
     """Check transfers.
 
     1. A manifest is of this run, its baseline and its order, one per role, made under a policy with rules, before the plan was
-       accepted.
+       accepted. That of a search names no tree.
     2. Its risk follows from the rules.
     3. A rule of the run requests approval where a person has to approve; the check of approvals verifies the decision.
     4. No contract contains a permission of its own, and a task receives only what its manifest names.
@@ -46,16 +46,16 @@ def _faults(moment: Moment, event: e.TransferPlanned, ruled: bool) -> Iterator[s
     run, manifest = moment.before, event.manifest
     if not ruled:
         yield f"a transfer was planned, and the policy had no {FILE}"
-    if manifest.run_id != run.run_id or manifest_of(run, manifest.role) is not None or run.plan is not None:
+    if manifest.run_id != run.run_id or manifest_of(run, manifest.role) is not None or run.plan or run.state != "S1":
         yield "the manifest is of another run, comes twice for its role, or after the plan"
     trees = {each.digest for each in manifest.sources if each.kind == "tree"}
-    if trees != ({run.accepted.baseline_tree} - {""}):
+    if trees != (set() if run.kind.searches else {run.accepted.baseline_tree} - {""}):
         yield "the manifest is about another tree than the baseline"
     if run.contract is not None and _documents(manifest) != _order(run.contract):
         yield "the manifest is about other documents than the order's"
     if manifest.bytes != sum(each.bytes for each in manifest.sources):
         yield "the manifest counts other bytes than its sources have"
-    if manifest.later != LATER[manifest.role]:
+    if manifest.later != later_names(manifest.role, searches=run.kind.searches):
         yield "the manifest names other documents that the run makes later than there are"
     if manifest.risk != risk_of(manifest):
         yield f"the manifest has {manifest.risk} risk, but the rules give {risk_of(manifest)}"
