@@ -14,11 +14,13 @@ from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.vocabulary import Agent, Artifact, RoleName
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import ConfigurationError
+from gatewright.evidence.signing import keys
+from gatewright.evidence.verification.verify import verify
 from gatewright.resources import policy_directory, schema_directory
 from gatewright.services.gatekeeper.gates.contract.role_contract import schema_digest
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.worker_role import resolve_role
-from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, make_plan, make_review, open_gatekeeper
+from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_plan, make_review, open_gatekeeper
 from tests.factories import make_request
 from tests.git.repositories import MakeRepository
 
@@ -103,6 +105,9 @@ async def test_a_change_is_ordered_as_another_kind_of_run(
         (("WORKER", "TECH_LEAD"), None),
         (("TECH_LEAD", "WORKER", "REVIEWER"), 1),
         (("PM", "TECH_LEAD", "REVIEWER"), None),
+        (("WORKER", "REVIEWER"), None),
+        (("WORKER", "TEST_RUNNER"), None),
+        (("WORKER", "SECURITY", "REVIEWER", "TEST_RUNNER"), None),
     ],
 )
 async def test_a_chain_hands_work_back_or_on_for_ever(
@@ -112,6 +117,29 @@ async def test_a_chain_hands_work_back_or_on_for_ever(
     contract = contract_on(repository, handoff_chain=HandoffChain(enabled=True, roles=roles, max_handoffs=most))
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         await refused(gatekeeper, contract, "dispatch_forbidden", "handoff_chain")
+
+
+@pytest.mark.parametrize(
+    ("chain", "first"),
+    [
+        (None, {"reviewer", "testrunner"}),
+        (HandoffChain(enabled=True, roles=("WORKER", "REVIEWER", "TEST_RUNNER")), {"reviewer"}),
+        (HandoffChain(enabled=False, roles=("WORKER", "REVIEWER", "TEST_RUNNER")), {"reviewer", "testrunner"}),
+    ],
+)
+async def test_along_a_chain_one_role_has_the_task_at_a_time(
+    chain: HandoffChain | None, first: set[str], make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    repository = make_repository()
+    async with open_gatekeeper(repository, tmp_path) as gatekeeper:
+        await gatekeeper.submit(contract_on(repository, handoff_chain=chain))
+        await gatekeeper.plan()
+        run = await gatekeeper.work(gatekeeper.patch({"README.md": b"another text\n"}))
+        assert {task.role for task in run.tasks.values() if task.status == "RUNNING"} == first
+        run = await gatekeeper.review()
+        assert [task.role for task in run.tasks.values() if task.status == "RUNNING"] == ["testrunner"]
+        assert (await gatekeeper.test()).status == "SUCCESS"
+    assert verify(tmp_path / "runs" / RUN, [keys.load(tmp_path / "key.pem").public]).findings == ()
 
 
 async def test_the_chain_of_the_specification_is_let_through(make_repository: MakeRepository, tmp_path: Path) -> None:

@@ -370,7 +370,7 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             return
         draft.add(e.StateEntered(state="S3"))
         draft.dispatch_judge("reviewer", orders.reviewing)
-        if draft.run.accepted.judging == "together" and draft.run.kind.tests:
+        if draft.run.judges_together and draft.run.kind.tests:
             draft.dispatch_judge("testrunner", orders.testing)
 
 

@@ -88,12 +88,19 @@ class LogRefs(Document):
 
 
 class HandoffChain(Document):
+    """The roles that get the task, each after the one before. A role outside of the chain gets no task and no question."""
+
     enabled: bool = False
     """Whether the task may be handed on at all."""
     roles: tuple[RoleName, ...] = ()
-    """The roles, in order."""
+    """The roles, in order; the chain decides nothing without them, or when it is not enabled."""
     max_handoffs: Annotated[int, Meta(ge=1, le=10)] | None = None
     """How often it may be handed on at most."""
+
+    @property
+    def takers(self) -> tuple[RoleName, ...]:
+        """Return the roles that the chain decides about; none when it decides nothing."""
+        return self.roles if self.enabled else ()
 
 
 class ProfileRef(Document):

@@ -19,7 +19,7 @@ from gatewright.contracts.people.approvals import AnswerLimits, ModelCritic
 from gatewright.contracts.people.summons import MOST_SUMMONSES, MOST_WORDS, AdviceKind, SummonsItem, SummonsRole
 from gatewright.contracts.routing import ModelTester
 from gatewright.contracts.transfers import TransferLeave
-from gatewright.contracts.vocabulary import Artifact, Budget
+from gatewright.contracts.vocabulary import Artifact, Budget, RoleName
 from gatewright.errors import DeniedError
 from gatewright.order_artifacts.hidden_acceptance import shown_to_makers
 from gatewright.rules.approvals import pending
@@ -30,6 +30,8 @@ from gatewright.rules.transfers import leave_for
 from gatewright.run.candidates import reason_of
 from gatewright.run.state import AskedSummons, Run
 
+#: Roles as handoff chains name them.
+_CHAINED: dict[SummonsRole, RoleName] = {"pm": "PM", "techlead": "TECH_LEAD", "reviewer": "REVIEWER"}
 #: The policy file; only runs accepted under one can be asked about.
 FILE = "summons.json"
 #: The change that a role receives in addition to the brief.
@@ -67,7 +69,7 @@ def summons_orders(
 
     1. There is a policy, and was one when the run was accepted.
     2. The run is open.
-    3. The policy lists the roles.
+    3. The policy lists the roles, and so does a handoff chain of the contract.
     4. Transfers of a role are approved, where that is required.
     5. The total is within the maximum.
 
@@ -89,6 +91,9 @@ def summons_orders(
         role = order.item.role
         if role not in bounds.roles:  # 3
             raise DeniedError(f"the policy has the {role} answer no questions: {FILE}", code="summons_role_not_allowed")
+        if run.takers and _CHAINED[role] not in run.takers:
+            words = f"the {role} is not in the handoff chain of the contract: {', '.join(run.takers)}"
+            raise DeniedError(words, code="summons_role_not_allowed")
         if leave_for(run, role) is not None and not work_was_given_out(run):  # 4
             words = f"what the {role} may send to a provider of models is not approved yet"
             raise DeniedError(words, code="transfer_not_approved")

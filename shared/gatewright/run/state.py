@@ -25,7 +25,7 @@ from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.run_request import RunRequest
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
-from gatewright.contracts.vocabulary import Usage
+from gatewright.contracts.vocabulary import RoleName, Usage
 from gatewright.errors import MalformedError
 from gatewright.run.kinds import KINDS, RunKind
 from gatewright.run.states import PARKED, TERMINAL, State, Status
@@ -245,6 +245,17 @@ class Run(Struct, frozen=True):
     def kind(self) -> RunKind:
         """Kind of the run, by the task type of its order."""
         return KINDS[self.accepted.task_type]
+
+    @property
+    def takers(self) -> tuple[RoleName, ...]:
+        """The roles of the contract's handoff chain; none without a chain that decides."""
+        chain = self.contract.handoff_chain if self.contract is not None else None
+        return chain.takers if chain is not None else ()
+
+    @property
+    def judges_together(self) -> bool:
+        """Whether the test runner starts with the reviewer. Along a handoff chain, one role has the task at a time."""
+        return self.accepted.judging == "together" and not self.takers
 
     @property
     def result_document(self) -> Plan | ReviewReport | TestReport | None:

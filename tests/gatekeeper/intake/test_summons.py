@@ -21,6 +21,7 @@ from gatewright.contracts import AbortRequest, Error, SummonsAnswer, SummonsList
 from gatewright.contracts.consultation import Consultation
 from gatewright.contracts.people.summons import SummonsItem, SummonsRole, SummonsTask
 from gatewright.contracts.proposals import Observation
+from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError
@@ -70,8 +71,8 @@ class Asking:
         request = SummonsRequest(run_id=RUN, questions=items, key=key)
         return await self.service.ask(codec.encode(request), rule or self.rule())
 
-    async def to_the_review(self) -> Run:
-        await self.gatekeeper.submit(contract_on(self.gatekeeper.repository, ordered_by=("dan",)))
+    async def to_the_review(self, chain: HandoffChain | None = None) -> Run:
+        await self.gatekeeper.submit(contract_on(self.gatekeeper.repository, ordered_by=("dan",), handoff_chain=chain))
         await self.gatekeeper.plan()
         return await self.gatekeeper.work(self.gatekeeper.patch(README))
 
@@ -294,6 +295,14 @@ async def test_roles_and_bounds_are_those_of_the_policy(
         else:
             assert (await asking.ask(item(role=role))).left == 0
             assert [each.timeout_sec for each in await asking.questions()] == [7.0]
+
+
+async def test_a_role_outside_of_the_handoff_chain_gets_no_question(asking: Asking) -> None:
+    await asking.to_the_review(HandoffChain(enabled=True, roles=("WORKER", "REVIEWER", "TEST_RUNNER")))
+    with pytest.raises(DeniedError) as caught:
+        await asking.ask(item(role="techlead"))
+    assert caught.value.reason == "summons_role_not_allowed"
+    assert (await asking.ask(item(role="reviewer"))).asked
 
 
 async def test_a_stranger_asks_nothing_and_sees_nothing_and_no_secret_is_kept(asking: Asking) -> None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from gatewright.contracts import TaskContract
 from gatewright.contracts.task_contract import HandoffChain
 from gatewright.contracts.vocabulary import Agent, RoleName
+from gatewright.run.kinds import KINDS
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.roles import IMPLEMENTING, TASKS
@@ -24,7 +25,7 @@ def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
     1. The ordering agent is registered.
     2. Its role may order from the assigned role.
     3. The assigned agent is another agent.
-    4. The handoff chain goes in one direction.
+    4. The handoff chain goes in one direction, and names each role that has to judge the task.
     """
     report = context.report
     owner, assigned = contract.owner_agent, contract.assigned_agent
@@ -38,7 +39,7 @@ def judge_dispatch(context: GateContext, contract: TaskContract) -> None:
     ):
         report.violate(FORBIDDEN, "dispatch.two_agents", f"{assigned.agent_id!r} would order from itself")
     if contract.handoff_chain is not None:  # 4
-        _judge_chain(contract.handoff_chain, assigned.role, report)
+        _judge_chain(contract.handoff_chain, contract, report)
 
 
 def judge_order(context: GateContext, contract: TaskContract) -> None:
@@ -72,9 +73,9 @@ _RANKS: dict[RoleName, int] = {
 }
 
 
-def _judge_chain(chain: HandoffChain, assigned: RoleName, report: GateReportBuilder) -> None:
+def _judge_chain(chain: HandoffChain, contract: TaskContract, report: GateReportBuilder) -> None:
     """Check a handoff chain: no step back (such as reviewer to worker), no agent twice, not too long, and about this task."""
-    roles = chain.roles
+    roles, assigned, kind = chain.roles, contract.assigned_agent.role, KINDS[contract.task_type]
     report.checked("handoff_chain", " -> ".join(roles))
     if len(set(roles)) != len(roles):
         report.violate(FORBIDDEN, "handoff_chain", "a role comes twice, so it would judge or order what it did itself")
@@ -85,3 +86,8 @@ def _judge_chain(chain: HandoffChain, assigned: RoleName, report: GateReportBuil
         report.violate(FORBIDDEN, "handoff_chain", f"{len(roles) - 1} handoffs, {chain.max_handoffs} allowed")
     if chain.enabled and roles and assigned not in roles:
         report.violate(FORBIDDEN, "handoff_chain", f"the {assigned} who has the task is not in it")
+    judges = {name for name, asked in (("REVIEWER", kind.reviews), ("TEST_RUNNER", kind.tests)) if asked}
+    for role in sorted(judges.difference(roles)) if chain.takers else ():
+        report.violate(FORBIDDEN, "handoff_chain", f"a role outside of it gets no task, and a {kind.name} needs the {role}")
+    for role in sorted(set(chain.takers) - judges - {"PM", "TECH_LEAD", assigned}):
+        report.violate(FORBIDDEN, "handoff_chain", f"a {kind.name} with the {assigned} gives no task to the {role}")

@@ -13,7 +13,7 @@ def is_turn_of(run: Run, role: TaskRole) -> bool:
 
     A test runner may work beside the reviewer where the run's policy permits that.
     """
-    together = role == "testrunner" and run.accepted.judging == "together" and not run.candidates
+    together = role == "testrunner" and run.judges_together and not run.candidates
     if not run.kind.asks(role):
         return False
     return run.state == _STATES[role] or (together and (run.parked_from or run.state) == "S3")
