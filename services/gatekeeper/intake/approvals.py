@@ -205,13 +205,13 @@ class ApprovalService:
         return tuple(judged)
 
     async def _with_base(self, run: Run, patience: float = 0.0) -> Run:
-        """Return the run after votes became void because its base branch moved; with ``patience``, before a decision."""
-        drift = await self.orchestrator.gates.targets.drift(run, patience)
-        if drift is None or base_event(run, drift, before_vote=patience > 0) is None:
-            return run
-        item = BaseObserved(drift, f"{run.run_id}:base:{drift.found}", before_vote=patience > 0)
-        outcome = await self.orchestrator.advance(run.run_id, item)
-        return await self.orchestrator.reload(run.run_id) if isinstance(outcome, Recorded) else run
+        """Return the run after votes became void because a ref of the review moved; with ``patience``, before a decision."""
+        for drift in await self.orchestrator.gates.targets.drifts(run, patience):
+            if base_event(run, drift, before_vote=patience > 0) is not None:
+                item = BaseObserved(drift, f"{run.run_id}:base:{drift.ref}:{drift.found}", before_vote=patience > 0)
+                if isinstance(await self.orchestrator.advance(run.run_id, item), Recorded):
+                    run = await self.orchestrator.reload(run.run_id)
+        return run
 
     async def _record(self, run_id: str, judged: tuple[JudgedDecision, ...]) -> list[RecordedDecision]:
         decisions = tuple(each.signed for each in judged)

@@ -1,7 +1,7 @@
-"""Spec drift: votes on a change whose base branch moved are void, and the review is requested again. Pure.
+"""Spec drift: votes are void when the base branch or the change request under review moved, and requested again. Pure.
 
-The gatekeeper looks the branch up, and records what it found by these rules. ``verify`` checks the recorded effect; where the
-branch was at that time is the gatekeeper's own statement.
+Every other source of a contract is pinned by a digest in it. The gatekeeper looks the refs up, and records what it found by
+these rules. ``verify`` checks the recorded effect; where a ref was at that time is the gatekeeper's own statement.
 """
 
 from __future__ import annotations
@@ -24,23 +24,29 @@ _OPEN = frozenset({"pending", "approved"})
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The base branch is at ``found`` now, empty when it is gone; ``files`` and ``commits`` are new since the known base."""
+    """``ref`` is at ``found`` now, empty when it is gone; ``files`` and ``commits`` are new since the known commit."""
 
+    ref: str
     found: str
     files: tuple[bytes, ...] = ()
     commits: tuple[str, ...] = ()
 
 
-def base_ref(run: Run) -> str:
-    """Return the branch that the run's review is about: the target of a change that has not landed; empty for none."""
-    repository = run.contract.repository if run.contract is not None else None
-    waits = (run.parked_from or run.state) == "S4" and not run.ended
-    return (repository.target_ref or "") if waits and repository is not None and open_reviews(run) else ""
+def watched_refs(run: Run) -> dict[str, str]:
+    """Return the refs that the open review of a run is about, each with the commit that its votes are about.
 
-
-def known_base(run: Run) -> str:
-    """Return the commit of the base branch that the open review is about."""
-    return run.base or run.accepted.baseline_commit
+    1. The target branch of a change that has not landed.
+    2. The head of the change request that it came from.
+    """
+    contract = run.contract
+    if contract is None or run.ended or (run.parked_from or run.state) not in {"S3", "S4"} or not open_reviews(run):
+        return {}
+    found = {}
+    if contract.repository is not None and contract.repository.target_ref:  # 1
+        found[contract.repository.target_ref] = run.accepted.baseline_commit
+    if contract.change_request is not None and contract.change_request.ref is not None:  # 2
+        found[contract.change_request.ref] = contract.change_request.head
+    return {ref: run.moved_refs.get(ref, commit) for ref, commit in found.items()}
 
 
 def open_reviews(run: Run) -> tuple[AskedApproval, ...]:
@@ -66,15 +72,15 @@ def base_event(run: Run, drift: Drift, *, before_vote: bool) -> TargetMoved | No
 
     Args:
         run: the run.
-        drift: what the branch has now.
+        drift: what a ref has now.
         before_vote: record the move for a vote that follows, although no vote becomes void.
     """
-    ref, void = base_ref(run), void_requests(run)
-    if not ref or (drift.found or BRANCH_GONE) == known_base(run) or not (void or before_vote) or not _is_relevant(run, drift):
+    known, void = watched_refs(run).get(drift.ref), void_requests(run)
+    if known in {None, drift.found or BRANCH_GONE} or not (void or before_vote) or not _is_relevant(run, drift):
         return None
     return TargetMoved(
-        ref=ref,
-        expected=known_base(run),
+        ref=drift.ref,
+        expected=known or "",
         found=drift.found,
         files=tuple(map(display, drift.files[:MOST_NAMED])),
         more=max(0, len(drift.files) - MOST_NAMED),
@@ -85,18 +91,17 @@ def base_event(run: Run, drift: Drift, *, before_vote: bool) -> TargetMoved | No
 
 def drift_faults(run: Run, event: TargetMoved) -> Iterator[str]:
     """Yield what is wrong with a recorded move."""
-    if (
-        not event.ref
-        or (event.found or BRANCH_GONE) == event.expected
-        or (event.ref, event.expected) != (base_ref(run), known_base(run))
-    ):
-        yield "the target branch of an open review was recorded as moved, and is not the one that the review is about"
+    if (event.found or BRANCH_GONE) == event.expected or watched_refs(run).get(event.ref) != event.expected:
+        yield "a ref of an open review was recorded as moved, and is not one that the review is about"
     if event.requests != void_requests(run):
         yield "the votes that were made void are not those on the open reviews of the change"
 
 
 def _is_relevant(run: Run, drift: Drift) -> bool:
-    """Return whether a review is about every move of the branch, or the contract's paths changed, or it is unknown what did."""
+    """Return whether a review is about every move, or the contract's paths or the change request changed, or it is unknown."""
+    source = run.contract.change_request if run.contract is not None else None
+    if source is not None and source.ref == drift.ref:
+        return True
     quorums = (quorum_of(run, asked.request) for asked in open_reviews(run))
     if any(quorum is not None and quorum.drift == "any" for quorum in quorums) or not drift.files:
         return True

@@ -217,8 +217,8 @@ class Run(Struct, frozen=True):
     approvals: Mapping[str, AskedApproval] = field(default_factory=dict)
     #: Time of the last roster comparison; empty after a later decision.
     roster_held_at: str = ""
-    #: Commit of the target branch that the open review is about, once the branch moved; empty before.
-    base: str = ""
+    #: Commits of the refs that an open review is about, once they moved.
+    moved_refs: Mapping[str, str] = field(default_factory=dict)
     found_reasons: tuple[FoundReason, ...] = ()
     #: Risk and reviewers of the candidate; None where the policy has no routing rules.
     routing: ReviewRouting | None = None

@@ -17,8 +17,9 @@ from gatewright.contracts.run_status import MovedTarget
 from gatewright.errors import GatewrightError
 from gatewright.git.mirror import Mirrors
 from gatewright.rules.approvals import pending
-from gatewright.rules.drift import MOST_NAMED, Drift, base_ref, known_base
+from gatewright.rules.drift import MOST_NAMED, Drift, watched_refs
 from gatewright.rules.landing import landing_ref
+from gatewright.run.events.people import BRANCH_GONE
 from gatewright.run.state import Run
 
 #: Seconds for which a lookup is valid, concurrent lookups, and runs whose lookups are cached.
@@ -42,67 +43,73 @@ class TargetWatch:
 
     mirrors: Mirrors
     clock: Clock
-    _seen: dict[str, _Seen] = field(default_factory=dict)
-    _looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    #: By run and ref.
+    _seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
+    _looking: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
 
     async def moved(self, runs: Iterable[Run], patience: float = 0.0) -> dict[str, MovedTarget]:
         """Return the moved targets by run, as far as known within ``patience`` seconds."""
         waiting = [run for run in runs if target_of(run)]
-        started = [task for run in waiting if (task := self._look(run)) is not None]
+        started = [task for run in waiting if (task := self._look(run, target_of(run))) is not None]
         if started and patience > 0:
             await asyncio.wait(started, timeout=patience)
         found = ((run.run_id, self._moved_target(run)) for run in waiting)
         return {run_id: moved for run_id, moved in found if moved is not None}
 
-    async def drift(self, run: Run, patience: float = 0.0) -> Drift | None:
-        """Return where the branch under the run's review is, as far as known within ``patience`` seconds; None if unknown.
+    async def drifts(self, run: Run, patience: float = 0.0) -> tuple[Drift, ...]:
+        """Return the refs under the run's review that moved, as far as known within ``patience`` seconds.
 
         Without patience, a lookup in progress is left to the next call.
         """
-        if not base_ref(run):
-            return None
-        started = self._look(run)
-        if started is not None and not (await asyncio.wait([started], timeout=patience))[0] and not patience:
-            return None
-        seen = self._seen.get(run.run_id)
-        return Drift(seen.head, seen.files, seen.commits) if seen is not None else None
+        watched, found = watched_refs(run), []
+        started = {ref: task for ref in watched if (task := self._look(run, ref)) is not None}
+        if started:
+            await asyncio.wait(started.values(), timeout=patience)
+        for ref, known in watched.items():
+            seen = self._seen.get((run.run_id, ref))
+            is_current = patience > 0 or ref not in started or started[ref].done()
+            if is_current and seen is not None and (seen.head or BRANCH_GONE) != known:
+                found.append(Drift(ref, seen.head, seen.files, seen.commits))
+        return tuple(found)
 
     def _moved_target(self, run: Run) -> MovedTarget | None:
-        seen = self._seen.get(run.run_id)
+        seen = self._seen.get((run.run_id, target_of(run)))
         if seen is None or seen.head == run.accepted.baseline_commit:
             return None
         return MovedTarget(ref=target_of(run), expected=run.accepted.baseline_commit, found=seen.head)
 
-    def _look(self, run: Run) -> asyncio.Task[None] | None:
+    def _look(self, run: Run, ref: str) -> asyncio.Task[None] | None:
         """Return a lookup in progress; None while the last one is valid, or when there are too many."""
-        if (known := self._looking.get(run.run_id)) is not None:
+        key = (run.run_id, ref)
+        if (known := self._looking.get(key)) is not None:
             return known
-        seen = self._seen.get(run.run_id)
+        seen = self._seen.get(key)
         if (seen is not None and self.clock.monotonic() - seen.at < FRESH) or len(self._looking) >= MOST_AT_ONCE:
             return None
-        task = asyncio.create_task(self._see(run))
-        self._looking[run.run_id] = task
-        task.add_done_callback(lambda _done: self._looking.pop(run.run_id, None))
+        task = asyncio.create_task(self._see(run, ref))
+        self._looking[key] = task
+        task.add_done_callback(lambda _done: self._looking.pop(key, None))
         return task
 
-    async def _see(self, run: Run) -> None:
+    async def _see(self, run: Run, ref: str) -> None:
+        key = (run.run_id, ref)
         try:
             mirror = await self.mirrors.open(run.accepted.repository_url)
-            head = await mirror.current(target_of(run) or base_ref(run)) or ""
+            head = await mirror.current(ref) or ""
         except GatewrightError:
-            self._seen.pop(run.run_id, None)  # unknown, so nothing is reported
+            self._seen.pop(key, None)  # unknown, so nothing is reported
             return
-        seen = self._seen[run.run_id] = _Seen(self.clock.monotonic(), head)
+        seen = self._seen[key] = _Seen(self.clock.monotonic(), head)
         while len(self._seen) > MOST_REMEMBERED:
             self._seen.pop(next(iter(self._seen)))
-        base = known_base(run)
-        if not head or head == base or not base_ref(run):
+        base = watched_refs(run).get(ref)
+        if not head or base is None or head == base:
             return
         with contextlib.suppress(GatewrightError):  # the move is known, and what it brought is not
             await mirror.ensure(head)
             files = tuple(change.path for change in await mirror.changes(base, head))
             commits = await mirror.commits_on(b".", base, head, MOST_NAMED)
-            self._seen[run.run_id] = replace(seen, files=files, commits=commits)
+            self._seen[key] = replace(seen, files=files, commits=commits)
 
 
 def target_of(run: Run) -> str:

@@ -172,9 +172,9 @@ class RosterHeld(RunEvent, frozen=True):
 
 
 class TargetMoved(RunEvent, frozen=True):
-    """The target branch moved from ``expected`` to ``found`` under an open review. Votes on ``requests`` are void.
+    """The target branch or change request moved from ``expected`` to ``found`` under a review. Votes on ``requests`` are void.
 
-    ``files`` and ``commits`` are the first that the branch got; ``more`` is the number of further files.
+    ``files`` and ``commits`` are the first that it got; ``more`` is the number of further files.
     """
 
     event_type: ClassVar[str] = "target_moved"
@@ -195,7 +195,7 @@ class TargetMoved(RunEvent, frozen=True):
             if asked is None or asked.status not in {"pending", "approved"}:
                 raise MalformedError(f"{name[:80]!r} is no open review", code="bad_event")
             approvals[name] = replace(asked, status="lapsed", at=record.ts, words=self.words, consensus=None)
-        return replace(run, approvals=approvals, base=self.found or BRANCH_GONE)
+        return replace(run, approvals=approvals, moved_refs={**run.moved_refs, self.ref: self.found or BRANCH_GONE})
 
     @property
     def words(self) -> str:
