@@ -51,7 +51,7 @@ from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
 from gatewright.services.testrunner.tables import Tables
-from gatewright.tasks.command_host import probe_commands
+from gatewright.tasks.command_host import probe_commands, reported_attempts
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import (
     RebuiltCandidate,
@@ -369,6 +369,7 @@ class TestRunnerHandler:
             truncated=completed.truncated,
             stopped=completed.stopped,
             run=run,
+            attempts=reported_attempts(completed.attempts),
             proof=replace(proved.proof, table=table),
         )
         session.test_files[len(session.commands)] = proved.files

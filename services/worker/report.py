@@ -14,6 +14,7 @@ from gatewright.contracts.vocabulary import Agent, Artifact, Usage
 from gatewright.git.changes import TreeChange
 from gatewright.git.paths import display
 from gatewright.services.worker.executors.port import ExecutionResult
+from gatewright.tasks.command_host import reported_attempts
 
 #: Paths and violations that a result lists; the summary counts all.
 MAX_LISTED = 1000
@@ -106,6 +107,7 @@ def task_result(outcome: Outcome, report: Artifact) -> TaskResult:
         blocked=outcome.blocked,
         questions_refused=outcome.refused,
         left_out=outcome.execution.left_out,
+        attempts=reported_attempts(outcome.execution.attempts),
     )
 
 

@@ -152,7 +152,7 @@ def test_everything_holds_for_an_unprivileged_service(tmp_path: Path) -> None:
     with os.fdopen(reading, "rb") as answer:
         words = answer.read().decode().splitlines()
     os.waitpid(child, 0)
-    assert words == ["uid 65534", "True ", "0 1000", "126 contained"]
+    assert words == ["uid 65534", "True ", "0 1000", "126 contained", "1 attempt"]
 
 
 def _report_as_nobody(folder: Path, writing: int) -> None:
@@ -167,6 +167,8 @@ def _report_as_nobody(folder: Path, writing: int) -> None:
             place = Folder(folder)
             named = await sandbox.run(("id", "-u"), workspace=place, prefix=None, limits=LIMITS)
             bomb = "i=0; while [ $i -lt 40 ]; do sleep 3 & i=$((i+1)); done; echo unbounded"
+            reach = ("bash", "-c", "</dev/tcp/198.51.100.7/443")
+            attempts = (await sandbox.run(reach, workspace=place, prefix=None, limits=LIMITS)).attempts
             limits = replace(LIMITS, processes=20)
             bombed = await sandbox.run(("sh", "-c", bomb), workspace=place, prefix=None, limits=limits)
             contained = "unbounded" if b"unbounded" in bombed.stdout else "contained"
@@ -175,6 +177,7 @@ def _report_as_nobody(folder: Path, writing: int) -> None:
                 f"{probed.available} {probed.cause}",
                 f"{named.exit_code} {named.stdout.decode().strip()}",
                 f"126 {contained}",
+                f"{attempts.ipv4 if attempts is not None else 'no'} attempt",
             ]
 
         os.write(writing, "\n".join(asyncio.run(report())).encode())

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from gatewright.contracts import TaskContract, TestReport, codec
 from gatewright.contracts.task_contract import Inputs
-from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, TimeoutRetry
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Environment, NetworkAttempts, TimeoutRetry
 from gatewright.errors import MalformedError, SandboxError
 from gatewright.services.testrunner.handler import TestRunnerHandler, make_handler
 from gatewright.services.testrunner.settings import Settings
+from gatewright.work_documents.remarks import NETWORK, remark_line
+from gatewright.work_documents.remarks import test_remarks as remarks_of_tests
 from gatewright.workspace import Workspaces
 from tests.handler_fixture import BrokenSandbox, HandlerFixture, make_handler_fixture
 
@@ -188,3 +190,15 @@ async def test_a_faked_overlay_error_causes_only_one_rerun(fixture: HandlerFixtu
     report = await tested(fixture, make_handler(Settings(home=fixture.state)), check("python3 fail.py"), check("true"))
     assert (report.status, [command.exit_code for command in report.commands]) == ("FAIL", [1, 0])
     assert [artifact.name for artifact in report.artifacts] == ["overlay.check python3.stderr"]
+
+
+async def test_a_command_that_tries_the_network_is_reported(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    lookup = "python3 -c \"__import__('socket').socket().connect_ex(('198.51.100.7', 443))\""
+    report = await tested(fixture, runner, check(lookup), check("python3 is_two.py"))
+    assert [command.attempts for command in report.commands] == [
+        NetworkAttempts(ipv4=1, ipv6=0),
+        NetworkAttempts(ipv4=0, ipv6=0),
+    ]
+    assert report.status == "PASS"
+    words = [remark_line(each) for each in remarks_of_tests(report, None) if each.rule == NETWORK]
+    assert words == ["tests: network_attempt: check python3: tried to reach the network 1 time (IPv4)"]

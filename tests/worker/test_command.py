@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from gatewright.contracts import TaskResult, WorkReport, codec
-from gatewright.contracts.vocabulary import Environment, Executor, TimeoutRetry
+from gatewright.contracts.vocabulary import Environment, Executor, NetworkAttempts, TimeoutRetry
 from gatewright.errors import SandboxError
 from gatewright.services.worker.executors.command import CommandExecutor
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
+from gatewright.work_documents.remarks import remark_line, worker_remarks
 from gatewright.workspace import Workspaces
 from tests.handler_fixture import BrokenSandbox, HandlerFixture
 
@@ -55,6 +56,16 @@ os.chmod("src/b.py", 0o755)
     result = await work(fixture, worker, "python3 tools/move.py")
     assert result.git.changed_files == ("src/a.py", "src/b.py", "src/n/c.py")
     assert result.summary.startswith("3 files changed: 1 added, 1 deleted, 1 modified")
+
+
+async def test_a_command_that_tries_the_network_is_reported(fixture: HandlerFixture, worker: WorkerHandler) -> None:
+    script = b"import socket, sys\nsocket.socket().connect_ex(('198.51.100.7', 443))\nsys.exit(int(sys.argv[1]))\n"
+    fixture.baseline = fixture.repository.commit({"tools/reach.py": script})
+    for code, status in (("0", "SUCCESS"), ("1", "FAILED")):
+        result = await work(fixture, worker, f"python3 tools/reach.py {code}")
+        assert (result.status, result.attempts) == (status, NetworkAttempts(ipv4=1, ipv6=0))
+        (remark,) = worker_remarks(result)
+        assert remark_line(remark).endswith(f"{result.task_id}: tried to reach the network 1 time (IPv4)")
 
 
 async def test_a_folder_of_the_baseline_can_be_renamed(fixture: HandlerFixture, worker: WorkerHandler) -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts import TaskContract, TaskResult
-from gatewright.contracts.vocabulary import Executor
+from gatewright.contracts.vocabulary import Executor, NetworkAttempts
 from gatewright.services.worker.agents.probe.result import StepResult
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
@@ -156,3 +156,9 @@ async def test_caches_of_a_command_are_left_out_too(fixture: HandlerFixture) -> 
     result = await worker.handle(contract, fixture.context())
     assert (result.failure, result.git.changed_files) == (None, ("src/a.py",))
     assert count(result) == 6
+
+
+async def test_an_agent_that_tries_the_network_is_reported(fixture: HandlerFixture, tmp_path: Path) -> None:
+    reach = "python3 -c \"import socket; socket.socket().connect_ex(('198.51.100.7', 443))\""
+    result = await changed(fixture, tmp_path, reach)
+    assert (result.status, result.attempts) == ("SUCCESS", NetworkAttempts(ipv4=1, ipv6=0))

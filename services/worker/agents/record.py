@@ -9,6 +9,7 @@ import msgspec
 
 from gatewright.contracts.consultation import RefusedQuestion
 from gatewright.foreign_documents import read_json
+from gatewright.sandbox.port import NetworkAttempts
 from gatewright.services.worker.agents.port import (
     AgentCommand,
     AgentEvent,
@@ -40,6 +41,7 @@ class AgentRecord:
         self.session = ""
         self.last_problem = ""
         self.complaints = b""
+        self.attempts: NetworkAttempts | None = None
         self._events: list[AgentEvent] = []
         self._bytes = 0
 

@@ -157,7 +157,7 @@ class AgentExecutor:
             await session.find(job.contract, job.artifacts)
             tools = await tool_files(job.mirror, job.baseline, job.contract)
             work = _Work(agent, protocol_of(agent), gateway, record, emit, session, model, sandbox, start, shell, tools)
-            return replace(await self._work(job, work), refused=record.refused())
+            return replace(await self._work(job, work), refused=record.refused(), attempts=record.attempts)
         except UnavailableError as error:
             return _not_here(error)
         except BaseException:
@@ -333,6 +333,7 @@ class AgentExecutor:
                 for line in box.wire.banners:
                     work.emit(AgentProblem(message=f"a line of the agent that is no message was passed over: {line}"))
                 work.record.complaints = box.session.complaints
+                work.record.attempts = box.session.attempts
         return end, _failure_of(work.record, box, end, failure)
 
 

@@ -57,14 +57,22 @@ class CommandExecutor:
             done, how = await self._run(job, argv, prefix, rest, plain=True), " in a plain copy of the repository"
         logs = {"stdout": done.completed.stdout, "stderr": done.completed.stderr}
         if done.failure is not None:
-            return ExecutionResult(logs=logs, failure=done.failure, environment=done.environment)
+            seen, attempts = done.environment, done.completed.attempts
+            return ExecutionResult(logs=logs, failure=done.failure, environment=seen, attempts=attempts)
         changes, blocked = await take_blocked(done.changes, job.mirror, job.baseline)
         job.kept[LEFT_OUT_LOG] = done.tools.log
         tree = await job.mirror.write_tree(job.baseline, changes)
         patch = await job.mirror.diff(job.baseline, tree)
         summary = f"the command ended with 0 after {done.completed.duration_seconds:.1f} s{how}"
         return ExecutionResult(
-            tree, patch, logs, summary, environment=done.environment, blocked=blocked, left_out=done.tools.left_out
+            tree,
+            patch,
+            logs,
+            summary,
+            environment=done.environment,
+            blocked=blocked,
+            left_out=done.tools.left_out,
+            attempts=done.completed.attempts,
         )
 
     async def _run(self, job: Job, argv: Sequence[str], prefix: Shown, limits: SandboxLimits, *, plain: bool) -> _Done:

@@ -13,6 +13,7 @@ from gatewright.contracts.consultation import RefusedQuestion
 from gatewright.contracts.reports import LeftOut
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.git.mirror import Mirror
+from gatewright.sandbox.port import NetworkAttempts
 from gatewright.services.worker.executors.blocked_file import NO_FILE, BlockedFile
 from gatewright.tasks.activity import ReportActivity, ignore_activity
 from gatewright.tasks.questions import AskPublisher, refuse_question
@@ -53,7 +54,8 @@ class ExecutionResult:
 
     ``logs`` are kept as artifacts under their names, empty ones left out. With a ``failure``, tree and patch are empty.
     ``environment`` describes what commands saw of the host, ``blocked`` is the file of questions. ``refused``: permission
-    requests decided without a person. ``left_out``: files of tools that are not part of the change.
+    requests decided without a person. ``left_out``: files of tools that are not part of the change. ``attempts``: to
+    reach the network, if that was counted.
     """
 
     tree: str = ""
@@ -65,6 +67,7 @@ class ExecutionResult:
     blocked: BlockedFile = NO_FILE
     refused: tuple[RefusedQuestion, ...] = ()
     left_out: LeftOut | None = None
+    attempts: NetworkAttempts | None = None
 
 
 class ChangeExecutor(Protocol):

@@ -17,6 +17,7 @@ from gatewright.contracts.vocabulary import (
     Count,
     Document,
     InventorySummary,
+    NetworkAttempts,
     NonEmpty,
     ObjectId,
     Positive,
@@ -122,6 +123,8 @@ class TaskResult(Document):
     """Questions that were put to no person, each with the reason."""
     left_out: LeftOut | None = None
     """New files of tools that are not part of the change."""
+    attempts: NetworkAttempts | None = None
+    """Attempts of its command or agent to reach the network; null if they were not counted."""
 
 
 class WorkReport(Document):
@@ -542,6 +545,8 @@ class TestCommand(Document):
     """2: run again after a failure, as the contract's may_rerun allows. The last run decides."""
     proof: TestProof | None = None
     """What shows that tests ran, and could have failed."""
+    attempts: NetworkAttempts | None = None
+    """Attempts to reach the network; null if they were not counted, as without a sandbox."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "timeout_sec", "duration_sec", "stopped")

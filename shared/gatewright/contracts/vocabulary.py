@@ -147,6 +147,15 @@ class EnvironmentState(Document):
     """SHA-256 of the names, kinds, sizes and times of everything in it but __pycache__."""
 
 
+class NetworkAttempts(Document):
+    """Attempts of a command to reach addresses outside of its box, which has no network, counted by the kernel."""
+
+    ipv4: Count
+    """IPv4 attempts. A lookup of a name is one or more of them."""
+    ipv6: Count
+    """IPv6 attempts."""
+
+
 class InventorySummary(Document):
     """The figures of an inventory."""
 

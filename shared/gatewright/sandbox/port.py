@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.limits import SandboxLimits
@@ -25,12 +25,20 @@ ADDITIONS_INSIDE = "/gatewright"
 SOURCE_DATE_EPOCH = 315_532_800
 
 
+class NetworkAttempts(NamedTuple):
+    """Destinations outside of the box that had no route, by the version of the internet protocol."""
+
+    ipv4: int
+    ipv6: int
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A command that has ended, with all of its descendants.
 
     ``exit_code`` is 128 + N after signal N, 127 for a missing program, 126 if it cannot be executed. ``stdout`` and
-    ``stderr`` hold the first ``output_bytes`` bytes of both; ``truncated`` means that there was more.
+    ``stderr`` hold the first ``output_bytes`` bytes of both; ``truncated`` means that there was more. ``attempts``: None
+    without a network of its own.
     """
 
     exit_code: int
@@ -40,6 +48,7 @@ class Completed:
     timed_out: bool
     truncated: bool
     stopped: Stopped = ""
+    attempts: NetworkAttempts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +185,14 @@ class Sandbox(Protocol):
 class SandboxSession(Protocol):
     """A running program. ``door`` listens inside. After its context, only the exit state may be read.
 
-    ``exit_code`` is known then; ``stopped`` as soon as a limit ended it, which shows as the end of its output.
+    ``exit_code`` and ``attempts`` are known then; ``stopped`` as soon as a limit ended it, which shows as the end of its
+    output.
     """
 
     door: socket.socket
     stopped: Stopped
     exit_code: int | None
+    attempts: NetworkAttempts | None
 
     @property
     def complaints(self) -> bytes:

@@ -16,7 +16,7 @@ from gatewright.sandbox.images import ImageRoot, held_in, top_mounts
 #: The only user inside.
 USER_ID: Final = 1000
 
-#: Made-up files; resolv.conf is empty because there is no network.
+#: Made-up files. The name server has a reserved address (RFC 5737) without a route: lookups increment the counter of attempts.
 ETC: Final[Mapping[str, bytes]] = {
     "/etc/passwd": (
         b"sandbox:x:1000:1000:sandbox:/tmp/home:/bin/sh\nroot:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
@@ -24,8 +24,8 @@ ETC: Final[Mapping[str, bytes]] = {
     ),
     "/etc/group": b"sandbox:x:1000:\nroot:x:0:\nnogroup:x:65534:\n",
     "/etc/hosts": b"127.0.0.1 localhost sandbox\n::1 localhost\n",
-    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
-    "/etc/resolv.conf": b"",
+    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    "/etc/resolv.conf": b"nameserver 192.0.2.1\noptions timeout:1 attempts:1\n",
     "/etc/hostname": b"sandbox\n",
 }
 

@@ -85,8 +85,11 @@ class _Marked:
         self._group = group
         self._mark = f"{_MARK}={mark}".encode()
 
-    async def grasp(self) -> None:
+    async def grasp(self, pid: int) -> None:
         """The group and the mark are all there is to hold."""
+
+    def attempts(self) -> None:
+        """Return nothing: the network is the host's."""
 
     def members(self) -> list[int]:
         """The processes that carry the mark."""

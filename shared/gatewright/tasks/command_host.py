@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gatewright.contracts.vocabulary import NetworkAttempts
 from gatewright.errors import SandboxError
 from gatewright.sandbox import Sandbox
+from gatewright.sandbox.port import NetworkAttempts as CountedAttempts
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.workspace.workspaces import Workspaces
 
@@ -18,6 +20,11 @@ class CommandHost:
 
     walls: dict[str, str]
     summary: dict[str, str]
+
+
+def reported_attempts(counted: CountedAttempts | None) -> NetworkAttempts | None:
+    """What a sandbox counted, as reports have it."""
+    return None if counted is None else NetworkAttempts(ipv4=counted.ipv4, ipv6=counted.ipv6)
 
 
 async def probe_commands(

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatewright.contracts import GateReport, ReviewReport, SummonsAnswer, TaskContract, TaskResult, TestReport
+from gatewright.contracts.vocabulary import NetworkAttempts
 from gatewright.rules.reports.proof import proof_clauses
 from gatewright.run.state import AskedSummons, Run
 
@@ -24,6 +25,7 @@ REFUSED: Final = "refused question"
 WORKER: Final = "worker"
 LEFT_OUT: Final = "left_out"
 PROOF: Final = "test_proof"
+NETWORK: Final = "network_attempt"
 #: Paths that a remark names.
 _NAMED: Final = 3
 
@@ -106,6 +108,8 @@ def worker_remarks(result: TaskResult) -> Iterator[RunRemark]:
         named = ", ".join(left.paths[:_NAMED]) + (", …" if left.files > _NAMED else "")
         files = "1 file that a tool left is" if left.files == 1 else f"{left.files} files that tools left are"
         yield RunRemark(WORKER, LEFT_OUT, f"{files} not part of the change: {named}")
+    if words := attempts_words(result.attempts):
+        yield RunRemark(WORKER, NETWORK, f"{result.task_id}: {words}")
 
 
 def gate_remarks(report: GateReport) -> Iterator[RunRemark]:
@@ -122,7 +126,7 @@ def review_remarks(review: ReviewReport) -> Iterator[RunRemark]:
 
 
 def test_remarks(tests: TestReport, contract: TaskContract | None) -> Iterator[RunRemark]:
-    """Yield remarks on required commands whose last run is unproved or doubtful."""
+    """Yield remarks on required commands whose last run is unproved or doubtful, and on all that tried to reach the network."""
     final = {command.name: command for command in tests.commands if command.must_pass}
     for name, command in final.items():
         if command.truncated:
@@ -130,6 +134,17 @@ def test_remarks(tests: TestReport, contract: TaskContract | None) -> Iterator[R
         for clause in proof_clauses(command.proof, contract) if command.proof is not None else ():
             if clause.doubtful:
                 yield RunRemark(TESTS, PROOF, f"{name}: {clause.words}")
+    for command in tests.commands:
+        if words := attempts_words(command.attempts):
+            yield RunRemark(TESTS, NETWORK, f"{command.name}: {words}")
+
+
+def attempts_words(attempts: NetworkAttempts | None) -> str:
+    """``tried to reach the network 3 times (IPv4)``; empty for none, or if they were not counted."""
+    counts = {"IPv4": attempts.ipv4, "IPv6": attempts.ipv6} if attempts is not None else {}
+    total = sum(counts.values())
+    kinds = " and ".join(kind for kind, count in counts.items() if count)
+    return f"tried to reach the network {total} {'time' if total == 1 else 'times'} ({kinds})" if total else ""
 
 
 def remark_line(remark: RunRemark) -> str:

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from gatewright.errors import AgentWireError
-from gatewright.sandbox.port import Stopped
+from gatewright.sandbox.port import NetworkAttempts, Stopped
 from gatewright.services.worker.agents.wire import JsonLines
 
 
@@ -21,6 +21,7 @@ class Said:
         self.door.close()
         self.stopped: Stopped = ""
         self.exit_code: int | None = None
+        self.attempts: NetworkAttempts | None = None
         self.complaints = b""
         self.heard = b""
         self._parts = list(parts)

@@ -21,6 +21,7 @@ from gatewright.evidence import layout
 from gatewright.rules.reports.proof import in_words
 from gatewright.rules.reports.tests import passed
 from gatewright.view.safe_text import seconds_words, size_words, terminal_text
+from gatewright.work_documents.remarks import attempts_words
 
 
 def sign(*, passed: bool) -> Element:
@@ -210,6 +211,8 @@ def _command(
         notes.append(f"killed at its limit of {command.stopped}")
     if command.run > 1:
         notes.append("second run")
+    if words := attempts_words(command.attempts):
+        notes.append(words)
     shown = in_words(command.proof) if command.proof is not None else ""
     summary: list[Child] = [
         sign(passed=good),

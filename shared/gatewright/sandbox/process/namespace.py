@@ -16,6 +16,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from gatewright.sandbox.port import NetworkAttempts
+from gatewright.sandbox.process.attempts import NetworkCounters
 from gatewright.sandbox.process.start_barrier import readable
 
 _PAUSE_SECONDS: Final = 0.001
@@ -32,14 +34,22 @@ class Namespace:
         self._process = process
         self._first: int | None = None
         self._number = 0
+        self._counters: NetworkCounters | None = None
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Give the descriptors back."""
+        if self._counters is not None:
+            self._counters.close()
         if self._first is not None:
             os.close(self._first)
 
-    async def grasp(self) -> None:
+    def attempts(self) -> NetworkAttempts | None:
+        """What its processes tried to send beyond the loopback of their network."""
+        return self._counters.read() if self._counters is not None else None
+
+    async def grasp(self, pid: int) -> None:
         """Open process 1, and check that it has asked to die with its parent. Does nothing if it has ended."""
+        self._counters = NetworkCounters(pid)
         if not self._find():
             return
         with contextlib.suppress(OSError):

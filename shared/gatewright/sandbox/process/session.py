@@ -18,7 +18,7 @@ from typing import Final
 
 from gatewright.errors import SandboxError
 from gatewright.sandbox.limits import SandboxLimits
-from gatewright.sandbox.port import Stopped
+from gatewright.sandbox.port import NetworkAttempts, Stopped
 from gatewright.sandbox.process.listening_inside import NotListeningError, listen_inside
 from gatewright.sandbox.process.start_barrier import forget, when_readable
 from gatewright.sandbox.process.supervision import NotStartedError, Started, at_gate, end, pipes, watch
@@ -38,6 +38,7 @@ class HeldSession:
         self.door = door
         self.stopped: Stopped = ""
         self.exit_code: int | None = None
+        self.attempts: NetworkAttempts | None = None
         self.output_ended = False
         self._input = standard_input
         self._output = stdout
@@ -135,6 +136,7 @@ async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | 
                 os.close(stdout)
                 os.close(stderr)
             else:
+                session.attempts = started.tree.attempts()
                 session.exit_code = process.returncode if process.returncode >= 0 else 128 - process.returncode
                 await session.close()
             forget(exit_fd)

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gatewright.errors import SandboxError
 from gatewright.sandbox.limits import SandboxLimits
-from gatewright.sandbox.port import Completed, Stopped
+from gatewright.sandbox.port import Completed, NetworkAttempts, Stopped
 from gatewright.sandbox.process.output import Output
 from gatewright.sandbox.process.start_barrier import StartBarrier, forget, when_readable
 from gatewright.sandbox.process.uncancelled import finish_uncancelled
@@ -35,14 +35,17 @@ _LOOK_SECONDS: Final = 0.2
 class Tree(Protocol):
     """All processes of one command."""
 
-    async def grasp(self) -> None:
-        """Called while the command waits at its gate."""
+    async def grasp(self, pid: int) -> None:
+        """Called while the command, process ``pid``, waits at its gate."""
 
     def members(self) -> list[int]:
         """The process numbers of all of them now."""
 
     async def end(self) -> None:
         """Kill all of them; return when none is left."""
+
+    def attempts(self) -> NetworkAttempts | None:
+        """What they tried to send out of their own network so far; None if that is not known."""
 
 
 class Started(NamedTuple):
@@ -125,6 +128,7 @@ async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | Non
         timed_out=stopped == "time",
         truncated=output.truncated,
         stopped="output" if output.flooded and not stopped else stopped,
+        attempts=started.tree.attempts(),
     )
 
 
@@ -159,7 +163,7 @@ async def at_gate(started: Started, exited: asyncio.Future[None]) -> int | None:
         waiting.cancel()
     if pid is None:
         return None
-    await started.tree.grasp()
+    await started.tree.grasp(pid)
     _give_up_first(pid)
     # The command may have begun a session of its own before the priority of its group was changed.
     _yield_processor(os.PRIO_PROCESS, pid)
