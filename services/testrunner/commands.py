@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.errors import CommandRefusedError
-from gatewright.rules.reports.tests import how_it_ended, passed
+from gatewright.rules.reports.tests import final_runs, how_it_ended, passed
 from gatewright.sandbox import parse_command
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.programs import not_found
@@ -31,11 +31,6 @@ def read_commands(tests: Sequence[AcceptanceTest]) -> tuple[AcceptanceCommand, .
         except CommandRefusedError as error:
             raise CommandRefusedError(f"{test.name}: {error.message}") from error
     return tuple(commands)
-
-
-def final_runs(done: Sequence[TestCommand]) -> tuple[TestCommand, ...]:
-    """The run of each command that decides: the second where there is one, which comes right after the first."""
-    return tuple(command for number, command in enumerate(done) if number + 1 == len(done) or done[number + 1].run == 1)
 
 
 def summarise(done: Sequence[TestCommand], planned: int) -> TestSummary:

@@ -17,7 +17,7 @@ from rich.console import Console
 from gatewright.app.cli.run.display import JsonDisplay, PlainDisplay
 from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.runs.listing import run_details, run_story
-from gatewright.app.cli.runs.result import closing_words, result_of
+from gatewright.app.cli.runs.result import closing_words, failure_of, result_of
 from gatewright.contracts import AgentActivity, OrchestratorEvent, codec
 from gatewright.contracts.activity import ActivityKind
 from gatewright.contracts.reports import (
@@ -33,6 +33,7 @@ from gatewright.contracts.reports import (
 )
 from gatewright.contracts.vocabulary import Budget, Executor
 from gatewright.run import events as e
+from gatewright.run.state import RunFailure
 from gatewright.view.rows import tasks_in_hand
 from gatewright.view.run_view import RunView, advance, view_of
 from gatewright.view.safe_text import printable
@@ -248,6 +249,29 @@ def test_result_has_the_promised_shape() -> None:
         "message": "landing gate: landing_conflict",
         "family": "failed",
     }
+
+
+def test_the_failure_names_what_the_failed_command_checks() -> None:
+    view = view_after(Script())
+    assert view.run.tests is not None
+    bad = TestCommand(
+        name="types",
+        cmd_argv=("mypy",),
+        must_pass=True,
+        timeout_sec=60.0,
+        exit_code=1,
+        duration_sec=1.0,
+        stdout="",
+        stderr="",
+    )
+    good = structs.replace(bad, name="unit", cmd_argv=("pytest",), exit_code=0)
+    optional = structs.replace(bad, name="style", cmd_argv=("ruff",), must_pass=False)
+    tests = structs.replace(view.run.tests, commands=(optional, good, bad))
+    for code, named in (("tests_failed", "typecheck"), ("hidden_tests_failed", "typecheck"), ("test_unproven", None)):
+        failed = replace(view, run=structs.replace(view.run, tests=tests, failure=RunFailure(code, "")))
+        failure = failure_of(failed)
+        assert failure is not None
+        assert failure.failure_class == named
 
 
 def test_json_display_prints_every_event_and_then_the_result(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from gatewright.contracts import GateReport, TestReport
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
+from gatewright.rules.reports.tests import failure_class, passed
 from gatewright.run.events import CandidateComposed
 from gatewright.run.spending import budget_of, elapsed_seconds, spending_of
 from gatewright.run.state import Run
@@ -160,8 +161,8 @@ def _files(change: PatchFile) -> list[str]:
 def _tests_words(report: TestReport | None) -> str:
     if report is None:
         return "none were run"
-    passed = sum(command.exit_code == 0 and not command.timed_out and not command.stopped for command in report.commands)
-    return f"{report.status}, {passed} of {len(report.commands)} commands ended with 0; coverage is {NOT_MEASURED}"
+    good = sum(map(passed, report.commands))
+    return f"{report.status}, {good} of {len(report.commands)} commands ended with 0; coverage is {NOT_MEASURED}"
 
 
 def _commands(report: TestReport | None) -> list[str]:
@@ -170,7 +171,8 @@ def _commands(report: TestReport | None) -> list[str]:
         ended = "timed out" if command.timed_out else f"exit code {command.exit_code}"
         need = "" if command.must_pass else ", need not pass"
         argv = code(clip_text(shlex.join(command.cmd_argv), 300))
-        lines.append(f"- {words(command.name)}: {argv}: {ended}, {seconds_words(command.duration_sec)}{need}")
+        failed = "" if passed(command) else f", failed as {failure_class(command)}"
+        lines.append(f"- {words(command.name)}: {argv}: {ended}, {seconds_words(command.duration_sec)}{need}{failed}")
     return ["", *lines, ""] if lines else []
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gatewright.budgets import command_seconds
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.vocabulary import AcceptanceTest, Environment
+from gatewright.ecosystems.failure_classes import FailureClass, class_of
 from gatewright.errors import CommandRefusedError
 from gatewright.order_artifacts.hidden_acceptance import FAILED
 from gatewright.profiles.choice import image_of
@@ -60,6 +61,16 @@ def stored_by(command: TestCommand) -> tuple[str, ...]:
 def passed(command: TestCommand) -> bool:
     """Return whether a command passed: by its exit code, and not when it was killed at a limit."""
     return command.exit_code == 0 and not command.timed_out and not command.stopped
+
+
+def final_runs(done: Sequence[TestCommand]) -> tuple[TestCommand, ...]:
+    """Return the run of each command that decides: the second where there is one, which comes right after the first."""
+    return tuple(command for number, command in enumerate(done) if number + 1 == len(done) or done[number + 1].run == 1)
+
+
+def failure_class(command: TestCommand) -> FailureClass:
+    """Return what a command checks: ``lint``, ``typecheck``, ``build``, ``test``, or ``command`` if that is not known."""
+    return class_of(command.cmd_argv, command.proof.framework if command.proof is not None else "")
 
 
 def how_it_ended(command: TestCommand, missing: str | None = None) -> str:
@@ -121,7 +132,9 @@ def broken_by_tests(report: TestReport, candidate: str, contract: TaskContract) 
     broken += [misfit] if misfit is not None else []
     for one in ordered:  # 5
         if one.test.must_pass and not passed(one.final):
+            kind = failure_class(one.final)
             words = f"{one.test.name} {how_it_ended(one.final, _not_seen(one.final, contract.environment))}"
+            words += f" ({kind})" if kind in {"lint", "typecheck", "build"} else ""
             broken.append(Broken(FAILED if one.test.hidden else "tests_failed", "acceptance_tests", words))
     if not any(test.must_pass for test in contract.acceptance_tests):  # 6
         broken.append(Broken("tests_not_run", "tests_gate", "no acceptance test must pass, so nothing is proved"))

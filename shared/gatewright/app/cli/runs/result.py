@@ -17,12 +17,15 @@ import msgspec
 from gatewright.budgets import amount_words
 from gatewright.contracts import EvidenceBundle, codec
 from gatewright.contracts.reports import Plan, TestCommand, TestReport
+from gatewright.ecosystems.failure_classes import FailureClass
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.evidence import layout
 from gatewright.git.tracked import is_tracked
 from gatewright.ledger.expiry import expired_words
+from gatewright.order_artifacts.hidden_acceptance import FAILED
 from gatewright.reasons import Family, RetryOffer, advice_for, offers_for
 from gatewright.research.findings import FINDINGS
+from gatewright.rules.reports.tests import failure_class, final_runs, passed
 from gatewright.run.history import FollowedRun
 from gatewright.run.spending import spending_of
 from gatewright.run.state import Run
@@ -49,12 +52,16 @@ _MISSED = re.compile(r"No module named '([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,99}
 _ROOTS = ("src", "", "lib")
 
 
-class FailureResult(msgspec.Struct, frozen=True):
-    """Why a run did not succeed. ``family``: family of the code (docs/reasons.md), which decides the exit code."""
+class FailureResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a run did not succeed. ``family``: family of the code (docs/reasons.md), which decides the exit code.
+
+    ``failure_class``: what the first failed acceptance command checks.
+    """
 
     code: str
     message: str
     family: Family
+    failure_class: FailureClass | None = None
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -112,7 +119,11 @@ def _retry_with(view: RunView) -> tuple[str, ...]:
 def failure_of(past: FollowedRun) -> FailureResult | None:
     """Return why a run did not succeed; None if it did, or is open."""
     failure, family = past.run.failure, past.failure_family
-    return FailureResult(failure.code, failure.message, family) if failure is not None and family is not None else None
+    if failure is None or family is None:
+        return None
+    commands = past.run.tests.commands if past.run.tests is not None and failure.code in {"tests_failed", FAILED} else ()
+    failed = (failure_class(each) for each in final_runs(commands) if each.must_pass and not passed(each))
+    return FailureResult(failure.code, failure.message, family, next(failed, None))
 
 
 def refused_result(error: GatewrightError, retry_with: tuple[str, ...] = ()) -> RunResult:
