@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,20 +10,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from gatewright.app.report import markdown
 from gatewright.app.report.account import read_account
 from gatewright.app.report.packet import packet
+from gatewright.contracts.reports import ChangedCoverage
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
+from gatewright.run import events as e
 from tests.evidence.approved_runs import make_approved
 from tests.evidence.recorded_runs import RecordedRun, make_failed, make_success
+from tests.evidence.routed_runs import make_routed
+from tests.evidence.test_egress_logs import LoggedRun
+from tests.evidence.test_inventories import TREE
+from tests.evidence.test_reviews import make_reviewed
 from tests.report.conftest import HostileRun, SealRun
 
 MakePacket = Callable[[Path], str]
 PROPOSAL = (
-    *("Artifact", "Scope", "Snapshot", "Spec & DR Links", "Diff Summary", "Tests", "Perf/SLO", "Security", "Compliance"),
-    *("Docs/Runbooks", "Rollback Plan", "Open Yellows"),
+    *(
+        "Artifact",
+        "Scope",
+        "Snapshot",
+        "Spec & DR Links",
+        "Diff Summary",
+        "Risk Tier",
+        "Tests",
+        "Perf/SLO",
+        "Security",
+        "Compliance",
+    ),
+    *("Docs/Runbooks", "Rollback Plan", "Open Yellows", "Needed roles", "Due by"),
 )
 RENDERER = MarkdownIt("gfm-like", {"linkify": False})
 
@@ -74,6 +93,46 @@ def test_failed_run_claims_nothing(seal: SealRun, make_packet: MakePacket) -> No
 
 def test_the_people_who_approved_are_named_with_rule_and_reason(seal: SealRun, make_packet: MakePacket) -> None:
     assert "- `landing`, approved by ana: it lands on" in make_packet(seal(make_approved()))
+
+
+class MeasuredRun(LoggedRun):
+    """A run whose tests measured coverage, and whose environment has an inventory."""
+
+    def tests(self, task_id: str) -> e.LabelledEvent:
+        event = super().tests(task_id).event
+        assert isinstance(event, e.TestsReceived)
+        first, *others = event.report.commands
+        assert first.proof is not None
+        covered = ChangedCoverage(file="coverage.xml", lines=4, covered=3, uncovered=("src/a.py:4",))
+        first = replace(first, proof=replace(first.proof, coverage=covered))
+        return e.LabelledEvent(e.TestsReceived(report=replace(event.report, commands=(first, *others))))
+
+
+def test_measured_coverage_and_licences_replace_not_measured(seal: SealRun, make_packet: MakePacket) -> None:
+    text = make_packet(seal(make_success(run=MeasuredRun())))
+    assert "coverage of changed lines: 3 of 4 (75 %); not executed: src/a.py:4" in text
+    declared = Counter(each.licence or "not measured" for each in TREE.packages)
+    assert f"- declared licences of {len(TREE.packages)} packages: " in text
+    assert all(f"{name} ({count})" in text for name, count in declared.items())
+    bare = make_packet(seal(make_success()))
+    assert "coverage is not measured by this run" in bare
+    assert "- licences are not measured by this run" in bare
+
+
+def test_votes_of_people_needed_roles_and_dates_are_named(seal: SealRun, make_packet: MakePacket) -> None:
+    run = make_reviewed()
+    text = make_packet(seal(run))
+    (asked,) = run.run.approvals.values()
+    assert f"- green: ana (person), `review`, {asked.votes[0].at}: read" in text
+    assert "**Needed roles:** 1 of ana for `review`, approved" in text
+    assert f"**Due by:** `review` {asked.request.expires_at}" in text
+
+
+def test_the_risk_tier_is_named_with_its_signals(seal: SealRun, make_packet: MakePacket) -> None:
+    run = make_routed()
+    assert run.run.routing is not None
+    assert f"**Risk Tier:** {run.run.routing.tier}; " in make_packet(seal(run))
+    assert "**Risk Tier:** no rule rated the change" in make_packet(seal(make_success()))
 
 
 def test_altered_bundle_is_reported_first(seal: SealRun, make_packet: MakePacket) -> None:

@@ -6,23 +6,27 @@ in.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
-from gatewright.app.report.account import BundleAccount
+from gatewright.app.report.account import MAX_READ_BYTES, BundleAccount
 from gatewright.app.report.changes import PatchFile, change_of
 from gatewright.app.report.limits import PageLimits, clip_text
 from gatewright.app.report.markdown import block, bullets, code, field, words
 from gatewright.budgets import amount_words
-from gatewright.contracts import GateReport, TestReport
+from gatewright.contracts import EnvironmentInventory, GateReport, TestReport, codec
+from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
 from gatewright.evidence.verification.findings import Verification
-from gatewright.rules.reports.tests import failure_class, passed
+from gatewright.rules.reports.tests import failure_class, final_runs, passed
+from gatewright.rules.reports.untested import coverage_in_words
 from gatewright.run.events import CandidateComposed
 from gatewright.run.spending import budget_of, elapsed_seconds, spending_of
-from gatewright.run.state import Run
+from gatewright.run.state import AskedApproval, Run
 from gatewright.view.safe_text import seconds_words
 from gatewright.work_documents.remarks import run_remarks
 
@@ -69,6 +73,7 @@ def _proposal(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         field("Outcome", f"{run.status}{_failure(history)}"),
         field("Spec & DR Links", ", ".join(code(each) for each in requirements) or "no requirement ids were given"),
         field("Diff Summary", _change_words(change)),
+        field("Risk Tier", _risk_words(run)),
         *_files(change),
         field("Tests", _tests_words(run.tests)),
         *_commands(run.tests),
@@ -90,6 +95,7 @@ def _proposal(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         "### Request for Review",
         "",
         field("Needed roles", _needed_words(history)),
+        field("Due by", _deadlines(history)),
     ]
 
 
@@ -131,7 +137,7 @@ def _delivery(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         "",
         "**Compliance:**",
         "",
-        *bullets(_compliance(history), "none"),
+        *bullets(_compliance(history, account), "none"),
     ]
 
 
@@ -162,7 +168,10 @@ def _tests_words(report: TestReport | None) -> str:
     if report is None:
         return "none were run"
     good = sum(map(passed, report.commands))
-    return f"{report.status}, {good} of {len(report.commands)} commands ended with 0; coverage is {NOT_MEASURED}"
+    proofs = [command.proof for command in final_runs(report.commands) if command.proof is not None]
+    covered = [words(clip_text(coverage_in_words(proof.coverage), 500)) for proof in proofs if proof.coverage is not None]
+    coverage = "; ".join(covered) or f"coverage is {NOT_MEASURED}"
+    return f"{report.status}, {good} of {len(report.commands)} commands ended with 0; {coverage}"
 
 
 def _commands(report: TestReport | None) -> list[str]:
@@ -243,11 +252,33 @@ def _digest(account: BundleAccount, path: str) -> str:
     return code(f"sha256:{record.sha256}") if record else f"({account.files[path]} bytes)"
 
 
+def _risk_words(run: Run) -> str:
+    if run.routing is None:
+        return "no rule rated the change"
+    signals = (f"{each.signal}: {each.detail}" for each in run.routing.signals if each.tier == run.routing.tier)
+    return f"{run.routing.tier}; {words(clip_text('; '.join(signals), 500))}"
+
+
+def _requests(history: RunHistory) -> list[AskedApproval]:
+    """Return the requests to people that the run waited for."""
+    return [each for each in history.run.approvals.values() if each.request.stage != "beside"][:MOST]
+
+
+def _deadlines(history: RunHistory) -> str:
+    shown = [f"{code(each.request.rule)} {words(each.request.expires_at)}" for each in _requests(history)]
+    return ", ".join(shown) or "no request had a deadline"
+
+
 def _needed_words(history: RunHistory) -> str:
     landed = history.run.landed
-    if history.run.status != "SUCCESS":
-        return "none; the run did not succeed"
-    return "the owner who merges the branch" if landed and landed.mode == "branch" else "none; what was to be reviewed has been"
+    needed = [
+        f"{each.request.approvals} of {words(', '.join(each.request.approvers))} for {code(each.request.rule)}, {each.status}"
+        for each in _requests(history)
+    ]
+    if landed and landed.mode == "branch":
+        needed.append("the owner who merges the branch")
+    ended = "what was to be reviewed has been" if history.run.status == "SUCCESS" else "the run did not succeed"
+    return "; ".join(needed) or f"none; {ended}"
 
 
 def _votes(history: RunHistory) -> list[str]:
@@ -256,16 +287,20 @@ def _votes(history: RunHistory) -> list[str]:
         f"{votes[report.verdict]}: {words(report.reviewer.agent_id)} ({report.reviewer.role}), {code(task_id)}: "
         f"{words(clip_text(report.summary, 300))}"
         for task_id, report in history.reviews.items()
+    ] + [
+        f"{cast.vote.colour}: {words(cast.person.name)} (person), {code(each.request.rule)}, {words(cast.at)}: "
+        f"{words(clip_text(cast.vote.rationale, 300))}"
+        for each in _requests(history)
+        for cast in each.votes[:MOST]
     ]
 
 
 def _approvals(history: RunHistory) -> list[str]:
     """Return each decision that the run waited for, with the rule, which may name a class of paths, and what it was about."""
-    asked = [each for each in history.run.approvals.values() if each.request.stage != "beside"]
     return [
         f"{code(each.request.rule)}, {each.status}{f' by {words(each.person)}' if each.person else ''}: "
         f"{words(clip_text(each.request.why, 300))}"
-        for each in asked[:MOST]
+        for each in _requests(history)
     ]
 
 
@@ -275,13 +310,32 @@ def _gate(gate: GateReport, run_id: str) -> str:
     return f"{gate.verdict} {gate.gate}{about}, {len(gate.rules)} rules named{why}"
 
 
-def _compliance(history: RunHistory) -> list[str]:
+def _licences(report: TestReport | None, account: BundleAccount) -> str:
+    """Return how many packages declare which licence, most frequent first."""
+    place = layout.artifact(report.inventory.sha256) if report is not None and report.inventory is not None else ""
+    with contextlib.suppress(MalformedError):
+        inventory = codec.decode(account.excerpt(place, MAX_READ_BYTES).head, EnvironmentInventory)
+        counts = Counter(each.licence or "not measured" for tree in inventory.trees for each in tree.packages)
+        named = ", ".join(f"{words(clip_text(name, 80))} ({count})" for name, count in counts.most_common(MOST))
+        more = f" and {len(counts) - MOST} more licences" if len(counts) > MOST else ""
+        return f"declared licences of {counts.total()} packages: {named or 'none'}{more}"
+    return f"licences are {NOT_MEASURED}"
+
+
+def _compliance(history: RunHistory, account: BundleAccount) -> list[str]:
     run = history.run
     sandbox = run.tests.sandbox if run.tests else None
     return [
         _gates_words(history.decisive, ("policy", "plan", "diff", "integrated")),
         f"acceptance commands ran in: {words(sandbox) if sandbox else 'none ran'}",
-        f"budget: {_budget(run)}; licences are {NOT_MEASURED}",
+        _licences(run.tests, account),
+        *(
+            f"{code(rule.rule)} policy {rule.verdict}: {words(rule.detail)}"
+            for gate in history.decisive
+            for rule in gate.rules
+            if rule.rule in {"licences", "vulnerabilities"}
+        ),
+        f"budget: {_budget(run)}",
     ]
 
 
