@@ -19,6 +19,7 @@ from gatewright.contracts.vocabulary import Interpreter, Surroundings
 from gatewright.environment_state import EnvironmentSnapshot
 from gatewright.sandbox.environments import Shown, environments_of, read_record
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH
+from gatewright.sandbox.system import environment as variables_inside
 from gatewright.sandbox.system import fixed_variables
 from gatewright.version import __version__
 
@@ -64,7 +65,9 @@ def surroundings(
 
     ``prefix`` is from the operator's list, never only from a contract; ``environment`` is its content at that time.
     """
-    prefixes, image = environments_of(prefix).prefixes, environments_of(prefix).image
+    shown = environments_of(prefix)
+    prefixes, image = shown.prefixes, shown.image
+    seen = variables_inside(shown, home="", source_date_epoch=SOURCE_DATE_EPOCH, workspace="")
     interpreters = (found for found in map(interpreter, prefixes) if found is not None)
     return Surroundings(
         versions=program_versions(**{**(versions or {}), **_prepared_facts(prefixes)}),
@@ -74,6 +77,7 @@ def surroundings(
         environment=environment.document() if environment is not None else None,
         image=image.record.image if image is not None else None,
         fixed=fixed_variables(SOURCE_DATE_EPOCH) if sandbox is not None else None,
+        variables=tuple(sorted(seen)) if sandbox is not None else None,
     )
 
 

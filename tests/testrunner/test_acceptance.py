@@ -144,6 +144,13 @@ async def test_files_that_tests_leave_behind_are_discarded(fixture: HandlerFixtu
     assert again.status == "FAIL"
 
 
+async def test_the_report_names_every_variable_of_a_command(fixture: HandlerFixture, runner: TestRunnerHandler) -> None:
+    report = await tested(fixture, runner, check("env"))
+    names = {line.partition(b"=")[0].decode() for line in output(fixture, report.commands[0].stdout).splitlines()}
+    assert report.surroundings is not None
+    assert {*(report.surroundings.variables or ()), "PWD"} == names
+
+
 async def test_without_a_sandbox_on_operator_request_the_report_shows_it(fixture: HandlerFixture) -> None:
     unconfined = make_handler(Settings(home=fixture.state, sandbox="none"))
     report = await tested(fixture, unconfined, check("python3 is_two.py"))

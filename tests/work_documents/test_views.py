@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gatewright.contracts import Blocked, Brief, DecisionsLog, ProvenanceManifest, RevisionTrail, codec
 from gatewright.contracts.records import FileRecord
 from gatewright.contracts.reports import Violation
-from gatewright.contracts.vocabulary import AcceptanceTest
+from gatewright.contracts.vocabulary import AcceptanceTest, Executor, Surroundings
 from gatewright.errors import MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of
@@ -191,6 +191,30 @@ async def test_provenance_names_every_file_that_a_task_handed_over_with_its_dige
     assert all(files[path].sha256 == output.sha256 for path, output in named.items())
     assert {output.classification for output in named.values()} == {"internal"}
     assert {output.pii for output in named.values()} == {None}, "nobody has looked"
+
+
+def test_provenance_names_image_sandbox_and_variables_of_both_roles() -> None:
+    facts = {"sandbox": "bubblewrap", "version": "0.11.0"}
+    image = f"ghcr.io/shop/tests@sha256:{'a' * 64}"
+    known = Surroundings(versions={}, host={}, sandbox=facts, image=image, variables=("HOME", "PATH"))
+    history = history_of(make_success())
+    results = {task_id: replace(each, surroundings=known) for task_id, each in history.results.items()}
+    tests = {task_id: replace(each, surroundings=known) for task_id, each in history.tests.items()}
+    ordered = {}
+    for task_id, task in history.run.tasks.items():
+        contract = task.contract and replace(task.contract, executor=Executor(kind="command", commands=("make",)))
+        ordered[task_id] = replace(task, contract=contract)
+    run = replace(history.run, tasks=ordered)
+    tasks = provenance_of(changed(history, run=run, results=results, tests=tests), {}).tasks
+    assert {task.image_digest for task in tasks} == {f"sha256:{'a' * 64}"}
+    assert [(task.sandbox, task.sandbox_facts, task.variables) for task in tasks] == [
+        ("bubblewrap", facts, ("HOME", "PATH")) for _ in tasks
+    ]
+    silent = {task_id: replace(each, surroundings=None) for task_id, each in history.results.items()}
+    bare = {task_id: replace(each, surroundings=None) for task_id, each in history.tests.items()}
+    unknown = provenance_of(changed(history, run=run, results=silent, tests=bare), {}).tasks
+    given = provenance_of(changed(history, results=results, tests=bare), {}).tasks
+    assert {(each.image_digest, each.sandbox_facts, each.variables) for each in (*unknown, *given)} == {(None, None, None)}
 
 
 def test_what_a_gate_found_a_secret_in_is_restricted() -> None:

@@ -192,6 +192,8 @@ class Surroundings(Document):
     """Image whose programs commands saw instead of the host's: a name with a digest."""
     fixed: dict[str, str] | None = None
     """Variables that every command sees with exactly this value: clock of builds, locale, time zone, seed."""
+    variables: tuple[NonEmpty, ...] | None = None
+    """Names of all variables that a command sees, sorted; agents and recognised test frameworks get their own besides."""
     inventory: InventorySummary | None = None
     """Figures of the artifact environment_inventory."""
 

@@ -314,11 +314,15 @@ class ProvenanceTask(Document):
     outputs: tuple[ProvenanceOutput, ...]
     """The files."""
     image_digest: str | None = None
-    """Digest of the container image, where one was used."""
+    """Digest of the image whose programs commands saw; null: those of the host."""
     environment: str | None = None
     """Prefix that commands saw."""
     sandbox: str | None = None
     """What contained the commands."""
+    sandbox_facts: dict[str, str] | None = None
+    """Version, account and limits of the sandbox, and what its probe found."""
+    variables: tuple[NonEmpty, ...] | None = None
+    """Names of the variables that commands see, none of the service is among them."""
 
 
 class ProvenanceManifest(Document):

@@ -7,13 +7,15 @@ ever public here, and there is no statement on personal data, because it was not
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from gatewright.contracts import ProvenanceManifest
 from gatewright.contracts.records import FileRecord
+from gatewright.contracts.vocabulary import Surroundings
 from gatewright.contracts.work_documents import ProvenanceOutput, ProvenanceTask
 from gatewright.evidence import layout
 from gatewright.evidence.projection.history import RunHistory
+from gatewright.executor_kinds import EXECUTOR_KINDS
 
 Class = Literal["internal", "restricted"]
 #: Reason codes of the gates that have found something which not everybody may see.
@@ -52,6 +54,7 @@ def _work(history: RunHistory, task_id: str, listed: Mapping[str, FileRecord]) -
         egress_used="none",
         outputs=_outputs(paths, listed, _class(history, task_id)),
         environment=contract.environment.prefixes if contract and contract.environment else None,
+        **_confinement(result.surroundings if result and executor and EXECUTOR_KINDS[executor.kind].runs_commands else None),
     )
 
 
@@ -70,8 +73,17 @@ def _test_task(history: RunHistory, task_id: str, listed: Mapping[str, FileRecor
         egress_used="pull-only" if report.inventory is not None and report.inventory.requests else "none",
         outputs=_outputs(paths, listed, _class(history, task_id)),
         environment=contract.environment.prefixes if contract and contract.environment else None,
-        sandbox=report.sandbox,
+        **_confinement(report.surroundings) | {"sandbox": report.sandbox},
     )
+
+
+def _confinement(known: Surroundings | None) -> dict[str, Any]:
+    """Return what contained the commands of a task; nothing for a role that reported none."""
+    if known is None or known.sandbox is None:
+        return {}
+    image = known.image.rpartition("@")[2] if known.image is not None else None
+    facts = {"sandbox_facts": known.sandbox, "variables": known.variables}
+    return {"image_digest": image, "sandbox": known.sandbox.get("sandbox"), **facts}
 
 
 def _artifacts(uris: Iterable[str]) -> list[str]:
