@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from msgspec.structs import replace
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from gatewright.budgets import number
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Budget, CommandLimits, Judging, LandingMode, MutationBounds, Network, PolicyPack
+from gatewright.patterns import is_pattern
 from gatewright.policy_files import PolicyFile, PolicyModel
 from gatewright.rules.reports.proof import Testing
 from gatewright.rules.reports.replays import Behaviour
@@ -64,6 +65,12 @@ class PackLimits(PolicyModel):
                 yield f"{group}.{name} is {number(asked)}; at most {number(most)} is allowed"
 
 
+def _check_pattern(text: str) -> str:
+    if not is_pattern(text):
+        raise ValueError("not a regular expression of RE2")
+    return text
+
+
 class PackRules(PolicyModel):
     """Requirements of one pack, beyond those on every contract.
 
@@ -74,7 +81,8 @@ class PackRules(PolicyModel):
     and changed tests that pass on the baseline's sources. ``behaviour``: functions with another result outside of the test
     runner are recorded, or refused; ``required`` also refuses if no call could be compared. ``mutation``: number of mutants of
     a change to run against its tests; None: no mutants. ``judging``: the test runner starts together with the reviewer, or only
-    after a passed review. ``limits``: of the run's time, and of each command.
+    after a passed review. ``limits``: of the run's time, and of each command. ``requirement``: pattern of an id, which the
+    subject or a trailer of each commit must hold.
     """
 
     broad_paths: Literal["granted", "refused"]
@@ -91,6 +99,7 @@ class PackRules(PolicyModel):
     max_changed_files: int = Field(gt=0)
     max_retries: int = Field(ge=0, le=10)
     limits: PackLimits = PackLimits()
+    requirement: Annotated[str, AfterValidator(_check_pattern)] | None = None
 
 
 class PolicyPacks(PolicyModel):

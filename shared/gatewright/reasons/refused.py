@@ -49,6 +49,7 @@ _CONTRACTS = {
     "repository_has_special_files": "remove files that are not plain files from the repository's .git folder",
     "repository_leads_elsewhere": "name the repository at its real path: its .git folder points to another place",
     "repository_role_not_allowed": "add the role in repositories.json for reading; only the gatekeeper pushes",
+    "requirement_missing": "name the requirement with --requirement, or in the first 72 characters of the request",
     "role_contract_drift": "restart the role: its contract differs from policies/roles.json",
     "scope_violation": "narrow or correct the path that the message names",
     "task_not_held": "check the host that answered; abort the run if the gatekeeper's key was revoked",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
-from gatewright.contracts import TaskContract, codec
+from gatewright.contracts import RunRequest, TaskContract, codec
 from gatewright.contracts.vocabulary import Repository
 from gatewright.git.refs import RUN_BRANCHES
 from gatewright.run.state import Run
+
+#: Most characters of a commit's subject.
+_SUBJECT: Final = 72
 
 
 def landing_ref(run_id: str, repository: Repository) -> str:
@@ -27,6 +31,16 @@ def lands_by_queue(run: Run) -> bool:
     return repository is not None and repository.landing == "queue"
 
 
+def commit_subject(order: RunRequest | TaskContract) -> str:
+    """Return the subject of the commit that the order leads to; empty without words."""
+    text = order.inputs.spec if isinstance(order, TaskContract) else order.request
+    # The reason for a revert is a paragraph of its own, and so is the text of a change request.
+    title = text.partition("\n\n")[0] if order.reverts is not None or order.change_request is not None else text
+    words = " ".join("".join(char if char.isprintable() else " " for char in title).split())
+    # A word that is cut could become the id of another requirement.
+    return words if len(words) <= _SUBJECT else words[: _SUBJECT + 1].rpartition(" ")[0] or words[:_SUBJECT]
+
+
 def commit_message(run: Run, contract: TaskContract) -> str:
     """Return the commit message: subject from the contract, and trailers that link the commit to the evidence.
 
@@ -35,11 +49,7 @@ def commit_message(run: Run, contract: TaskContract) -> str:
     """
     seq, head = (run.seq, run.head) if run.queued is None else (run.queued.seq, run.queued.head)
     source, reverts = contract.source_branch, contract.reverts
-    # The reason for a revert is a paragraph of its own, and so is the text of a change request.
-    titled = reverts is not None or contract.change_request is not None
-    title = contract.inputs.spec.partition("\n\n")[0] if titled else contract.inputs.spec
-    words = "".join(char if char.isprintable() else " " for char in title)
-    subject = " ".join(words.split())[:72].rstrip() or run.run_id
+    subject = commit_subject(contract) or run.run_id
     digest = hashlib.sha256(codec.encode(contract)).hexdigest()
     return (
         f"{subject}\n\n"

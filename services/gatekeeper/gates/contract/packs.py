@@ -7,6 +7,8 @@ from typing import Final
 
 from gatewright.contracts import RunRequest, TaskContract
 from gatewright.contracts.vocabulary import Judging, PolicyPack
+from gatewright.patterns import TextPattern
+from gatewright.rules.landing import commit_subject
 from gatewright.rules.reports.proof import Testing
 from gatewright.run.kinds import RunKind
 from gatewright.services.gatekeeper.gates.context import ChangeContext, GateContext
@@ -24,7 +26,7 @@ _JUDGING: Final[Mapping[Judging, str]] = {
 
 
 def judge_pack(context: GateContext, name: PolicyPack, order: RunRequest | TaskContract, kind: RunKind) -> PackRules:
-    """Check the pack's rules about landing, which only a change does, retries and limits.
+    """Check the pack's rules about landing and requirements, only of a change, and about retries and limits.
 
     Returns:
         The rules of the pack.
@@ -42,6 +44,13 @@ def judge_pack(context: GateContext, name: PolicyPack, order: RunRequest | TaskC
         if retry.max_retries > pack.max_retries:
             words = f"{retry.max_retries} retries, {name} allows {pack.max_retries}"
             report.violate("policy_pack_refused", f"{rule}.max_retries", words)
+    if kind.lands and pack.requirement is not None:
+        report.checked(f"{rule}.requirement", pack.requirement)
+        pattern = TextPattern(pack.requirement)
+        named = (each for each in order.requirement_ids if pattern.fullmatch(each) is not None)
+        if not pattern.is_in(commit_subject(order)) and next(named, None) is None:
+            words = f"a change under {name} must name a requirement that matches {pack.requirement}"
+            report.violate("requirement_missing", f"{rule}.requirement", words)
     report.checked(f"{rule}.limits", ", ".join(f"{key} {value:g}" for key, value in pack.limits if value is not None) or "none")
     for words in pack.limits.excesses(order):
         report.violate("limit_too_high", f"{rule}.limits", f"{words} under {name}")
