@@ -56,6 +56,8 @@ async def test_a_claim_repeats_with_its_token_and_without_agent_text() -> None:
     assert (first.run_id, first.task_id, first.role) == (contract.log_refs.run_id, contract.task_id, "worker")
     assert (first.beat, second.beat, first.beat_seconds, first.phase, first.activity) == (0, 1, 1, "working", "command")
     assert first.since == second.since
+    assert first.window is not None
+    assert second.window in {first.window, first.window + 1, first.window + 2}
     assert first.process == second.process == bus.process != ""
     assert headers[TASK_TOKEN_HEADER] == TOKEN
     assert b"please" not in codec.encode(first)

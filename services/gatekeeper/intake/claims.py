@@ -94,8 +94,8 @@ class ClaimListener:
             self.cause = error.message
             self.metrics.status_claim(role, "refused")
         else:
-            self.silent.claimed(claim, self.clock.monotonic())
-            self.metrics.status_claim(role, "counted")
+            counted = self.silent.claimed(claim, self.clock.monotonic())
+            self.metrics.status_claim(role, "counted" if counted else "unknown")
 
 
 def _read(message: Message, role: str) -> StatusClaim:

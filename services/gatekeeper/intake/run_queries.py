@@ -287,6 +287,8 @@ class Silence:
             phase=claim.phase if claim is not None else None,
             activity=claim.activity if claim is not None else None,
             process=claim.process if claim is not None else None,
+            beat=claim.beat if claim is not None else None,
+            window=claim.window if claim is not None else None,
             silent_since=self._when(life.last) if life.silent else None,
         )
 

@@ -112,10 +112,12 @@ class SilentRuns:
         return task is not None and task.role == claim.role
 
     def claimed(self, claim: StatusClaim, now: float) -> bool:
-        """Record a claim that has just arrived. Return False when no such task is in progress."""
+        """Record a new claim. Return False when no such task is in progress, or its process has sent a newer claim."""
         if not self.awaits(claim):
             return False
         task = self._runs[claim.run_id][claim.task_id]
+        if (last := task.claim) and (claim.process, claim.since) == (last.process, last.since) and claim.beat <= last.beat:
+            return False
         task.last, task.claim = now, claim
         return True
 

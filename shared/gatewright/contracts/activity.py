@@ -71,7 +71,7 @@ class StatusClaim(Document):
     delivery: Positive
     """How often the task has been delivered, this time included."""
     beat: Count
-    """How many claims of this delivery came before this one."""
+    """How many claims of this delivery came before this one. A process's older claim is ignored."""
     beat_seconds: Annotated[int, Meta(ge=1, le=LONGEST_BEAT)]
     """The beat that came with the task, in seconds."""
     since: Timestamp
@@ -85,6 +85,8 @@ class StatusClaim(Document):
     process: ProcessId | None = None
     """The process of the role that sends the claim: the id under which it answers operators. A claim; an older process leaves
     it out."""
+    window: Count | None = None
+    """Number of whole beats since 1970-01-01 UTC by the clock of the sender; roles with one beat share their windows."""
 
 
 class AgentActivity(Document):

@@ -45,7 +45,7 @@ class StatusRequest(Document):
 class TaskStanding(Document):
     """The current state of a task.
 
-    ``claimed_at``, ``phase``, ``activity`` and ``process`` come from the role's own claims and are no evidence.
+    ``claimed_at``, ``phase``, ``activity``, ``process``, ``beat`` and ``window`` are claims of the role and no evidence.
     """
 
     task_id: NonEmpty
@@ -63,6 +63,10 @@ class TaskStanding(Document):
     """The kind of activity that its agent reported last, as claimed."""
     process: ProcessId | None = None
     """The process of the role that claimed it last. A claim, and no evidence."""
+    beat: Count | None = None
+    """Number of its last claim in its delivery, 0 first."""
+    window: Count | None = None
+    """The window of its last claim: whole beats since 1970-01-01 UTC by the clock of the sender."""
     silent_since: Timestamp | None = None
     """Since when claims of the task have been missing; left out while the task is not silent."""
 

@@ -53,6 +53,16 @@ def test_a_claim_ends_the_silence_and_names_the_activity(runs: SilentRuns) -> No
     assert (life.last, life.silent, life.claim and life.claim.activity) == (150.0, True, "command")
 
 
+@pytest.mark.parametrize("beat", [6, 7], ids=["older", "replayed"])
+def test_a_claim_that_is_not_newer_is_ignored(runs: SilentRuns, beat: int) -> None:
+    assert runs.claimed(make_claim(process="one", beat=7), 110.0)
+    assert not runs.claimed(make_claim(process="one", beat=beat), 125.0)
+    assert runs.silent_since(RUN, 130.1) == 110.0
+    assert runs.claimed(make_claim(process="one", beat=8), 131.0)
+    assert runs.claimed(make_claim(process="two", beat=0), 132.0)
+    assert runs.silent_since(RUN, 140.0) is None
+
+
 @pytest.mark.parametrize("since", ["2999-01-01T00:00:00.000Z", "not a time"])
 def test_clocks_of_others_are_never_compared(runs: SilentRuns, since: str) -> None:
     runs.claimed(make_claim(since=since, beat=10**9, beat_seconds=86_400, quiet_seconds=10**9), 150.0)

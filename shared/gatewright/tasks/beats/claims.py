@@ -105,6 +105,7 @@ class TaskClaims:
             quiet_seconds=max(0, int(self._clock.monotonic() - self._moved)),
             activity=self._activity,
             process=self._bus.process or None,
+            window=int(self._clock.now().timestamp()) // beat,
         )
         self._number += 1
         try:
