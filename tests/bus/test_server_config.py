@@ -98,6 +98,7 @@ def test_a_named_publisher_speaks_under_its_own_name_only() -> None:
         "gw.context.ci",
         "gw.summon.ci",
         "gw.merge.ci",
+        "gw.environment.ci",
         "gw.intake.request.ci",
         "gw.intake.contract.ci",
         "gw.intake.abort.ci",

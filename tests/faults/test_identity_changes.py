@@ -25,10 +25,10 @@ from gatewright.bus.operator_mode.files import make_jwt
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.server_config import accounts
 from gatewright.bus.topology import DEFAULT_POOL, RUNS_SUBJECT, task_consumer, upload_stream
+from gatewright.client.refusals import error_document, reply
 from gatewright.contracts import RunList
 from gatewright.errors import BusError, ConfigurationError, GatewrightError, UnavailableError
 from gatewright.services.gatekeeper.intake.publishers import sender
-from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.policies.publishers import Publishers
 from tests.command_line import invoke_in
 from tests.gatekeeper.publishing import make_publisher

@@ -124,7 +124,7 @@ async def test_who_may_send_unstored_messages_matches_the_table(bus: Bus, report
         t.MERGE_ACT_SUBJECT,
         *(
             f"{plain}{whose}"
-            for plain in (t.SUBMIT_SUBJECT, *t.QUESTION_SUBJECTS)
+            for plain in (t.SUBMIT_SUBJECT, t.ENVIRONMENT_SUBJECT, *t.QUESTION_SUBJECTS)
             for whose in ("", ".ci", ".operator", ".other")
         ),
         *(f"_INBOX_{identity}.x" for identity in EVERYBODY),
@@ -148,7 +148,7 @@ async def test_who_may_subscribe_is_exactly_what_the_table_lists(bus: Bus, repor
     heard = (
         t.CANCEL_SUBJECT,
         "gw.watch.run-0123456789",
-        t.SUBMIT_SUBJECT,
+        *(t.SUBMIT_SUBJECT, t.ENVIRONMENT_SUBJECT, f"{t.ENVIRONMENT_SUBJECT}.*", f"{t.ENVIRONMENT_SUBJECT}.ci"),
         t.STATUS_SUBJECT,
         *t.APPROVER_SUBJECTS,
         t.CLAIM_SUBJECT,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gatewright.bus.port import Handler, Message, Reply
 from gatewright.bus.topology import LEAVE_SUBJECT
+from gatewright.client.refusals import error_document, reply
 from gatewright.contracts import AgentLeave, AgentQuestion, codec
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
 from gatewright.host_errors import host_errors
@@ -20,7 +21,6 @@ from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import QuestionReceived
 from gatewright.services.gatekeeper.dispatch.task_tokens import check_claimed
-from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.telemetry.logs import Logger
 

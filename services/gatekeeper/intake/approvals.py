@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gatewright.bus.port import SCHEMA_HEADER, Handler, Message, Reply
 from gatewright.bus.topology import APPROVALS_SUBJECT, DECIDE_SUBJECT
+from gatewright.client.refusals import error_document, reply
 from gatewright.contracts import (
     ApprovalDecision,
     ApprovalList,
@@ -40,7 +41,6 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import BaseObserved, DecisionsReceived, Ignored, Recorded, Refused
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
-from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ABORT_SUBJECT
+from gatewright.client.refusals import error_document, reply
 from gatewright.contracts import SubmitReply
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, GatewrightError, LimitError, UnavailableError
@@ -21,7 +22,6 @@ from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitt
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.reading import read
-from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.submission import abort_request, message_id, submission
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gatewright.bus.port import Handler, Message, Reply
 from gatewright.bus.topology import MERGE_ACT_SUBJECT, MERGE_SUBJECT
+from gatewright.client.refusals import error_document, reply
 from gatewright.contracts import MergeAction, MergeActionReply, MergeQueues, MergeQueuesRequest, codec
 from gatewright.contracts.merge_queue import MergeQueueView
 from gatewright.contracts.queue_policy import QueuePolicy
@@ -30,7 +31,6 @@ from gatewright.secrets.documents import check_document
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
-from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.services.gatekeeper.projections.run_index import RunIndex

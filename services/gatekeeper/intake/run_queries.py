@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from gatewright.bus.port import SCHEMA_HEADER, Bus, Handler, Message, Reply
 from gatewright.bus.topology import BUNDLE_SUBJECT, CONTEXT_SUBJECT, EVENTS_SUBJECT, RUNS_SUBJECT, STATUS_SUBJECT
+from gatewright.client.refusals import error_document, reply
 from gatewright.clock import Clock, timestamp
 from gatewright.contracts import (
     BudgetsRequest,
@@ -49,7 +50,6 @@ from gatewright.order_artifacts.canonical_memory import memory_of
 from gatewright.rules.reports.flakes import flaky_tests
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
-from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher

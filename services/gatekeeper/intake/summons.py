@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gatewright.bus.port import Handler, Message, Reply
 from gatewright.bus.topology import SUMMON_SUBJECT
+from gatewright.client.refusals import error_document, reply
 from gatewright.contracts import SummonsList, SummonsRequest, codec
 from gatewright.contracts.people.summons import SummonsStanding
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
@@ -20,7 +21,6 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import SummonsReceived
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
-from gatewright.services.gatekeeper.intake.replies import error_document, reply
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.telemetry.logs import Logger

@@ -30,10 +30,12 @@ APPROVER = "approver"
 OBSERVER = "observer"
 #: Sets up the streams and changes them; it writes and reads no message.
 PROVISIONER = "provisioner"
+#: Prepares environments for publishers; it reads no message of a run.
+PULLER = "puller"
 #: Has a server of another region copy the ledger; made where an operator adds it.
 MIRROR = "mirror"
 #: Those that every system has; others are called ``publisher-<name>`` and, as processes of a role, ``worker-<name>``.
-STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OBSERVER, APPROVER, OPERATOR, PROVISIONER)
+STANDING: tuple[str, ...] = (*ROLES, PUBLISHER, WATCHER, OBSERVER, APPROVER, OPERATOR, PROVISIONER, PULLER)
 #: Identities in the account that holds the streams; every other identity has its own account.
 RESIDENTS: frozenset[str] = frozenset({"gatekeeper", OPERATOR, PROVISIONER, MIRROR})
 DEFAULT_PUBLISHER = topology.DEFAULT_PUBLISHER

@@ -20,6 +20,7 @@ from gatewright.bus.identities import (
     OPERATOR,
     OPERATOR_PUBLISHER,
     PROVISIONER,
+    PULLER,
     RESIDENTS,
     WATCHER,
     publisher_of,
@@ -136,6 +137,9 @@ def access_of(
         return _mirror(_ledger(partitions))
     if identity == APPROVER:
         return Access(APPROVER, t.APPROVER_SUBJECTS)
+    if identity == PULLER:
+        served = (t.ENVIRONMENT_SUBJECT, f"{t.ENVIRONMENT_SUBJECT}.*", *service_subjects(PULLER))
+        return Access(PULLER, (), serve=served)
     publisher = publisher_of(identity)
     if publisher is not None:
         own = f"DIRECT.GET.{t.upload_stream(publisher).name}.{own_uploads(publisher)}"
@@ -180,6 +184,7 @@ def publisher_subjects(publisher: str) -> Mapping[str, str]:
         "context": t.CONTEXT_SUBJECT,
         "summon": t.SUMMON_SUBJECT,
         "merge": t.MERGE_SUBJECT,
+        "environment": t.ENVIRONMENT_SUBJECT,
         "request": t.REQUEST_SUBJECT,
         "contract": t.CONTRACT_SUBJECT,
         "abort": t.ABORT_SUBJECT,

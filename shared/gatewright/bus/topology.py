@@ -41,6 +41,8 @@ CONTEXT_SUBJECT = "gw.context"
 SUMMON_SUBJECT = "gw.summon"
 #: Returns the merge queues.
 MERGE_SUBJECT = "gw.merge"
+#: The puller prepares environments here.
+ENVIRONMENT_SUBJECT = "gw.environment"
 #: Operators hold, resume and change merge queues here. It is no subject below ``gw.merge``: each of those is a publisher's.
 MERGE_ACT_SUBJECT = "gw.merge-act"
 #: Approvers list pending approvals here, and send decisions.

@@ -15,7 +15,7 @@ import msgspec
 from gatewright.artifacts import inline_uri
 from gatewright.bus.identities import DEFAULT_PUBLISHER, BusAddress
 from gatewright.bus.permissions import publisher_subjects
-from gatewright.bus.port import KEY_HEADER, NO_ANSWER, Bus, Message
+from gatewright.bus.port import KEY_HEADER, NO_ANSWER, NO_RESPONDERS, Bus, Message
 from gatewright.bus.topology import MERGE_ACT_SUBJECT, answer_subject, question_subject
 from gatewright.client.bundles import receive_bundle
 from gatewright.client.histories import EventHistory, LedgerHistory, ServedHistory
@@ -30,6 +30,8 @@ from gatewright.contracts import (
     BundlePart,
     CanonicalMemory,
     ContextRequest,
+    EnvironmentOrder,
+    EnvironmentResult,
     FlakyTests,
     FlakyTestsRequest,
     MemoryRequest,
@@ -76,6 +78,11 @@ SUBMIT_TIMEOUT = 60.0
 #: Seconds until a request is repeated under the same key: it is lost with a gatekeeper that ended.
 ASK_AGAIN = 10.0
 STATUS_TIMEOUT = 10.0
+#: Seconds until an order of environments is repeated; the puller answers earlier, also while it prepares them.
+ORDER_TIMEOUT = 15.0
+#: Seconds after which there is no puller: where none takes the first order, and where one that took an order may restart.
+ORDER_PATIENCE = 3.0
+RESTART_PATIENCE = 120.0
 #: Reasons of a service that is there, and has no time for it now.
 BUSY = frozenset({"service_busy", "service_stopping"})
 #: Seconds between two attempts to reach a gatekeeper that is still starting.
@@ -455,6 +462,41 @@ class Client:
         data = codec.encode(_document(wanted, MergeAction))
         answer = await self._bus.request(MERGE_ACT_SUBJECT, data, schema="merge_action.v1", timeout=STATUS_TIMEOUT)
         return decode_answer(answer, MergeActionReply).queue
+
+    async def order_environments(self, order: EnvironmentOrder, note: Callable[[str], None]) -> EnvironmentResult:
+        """Have the puller prepare environments; ``note`` receives its progress. Returns the result once they exist.
+
+        Raises MalformedError, UnavailableError: no puller answers (``puller_missing``), or its refusal.
+        """
+        data, noted, begun = codec.encode(order), 0, self._clock.monotonic()
+        digest, give_up = hashlib.sha256(data).hexdigest(), begun + ORDER_PATIENCE
+        while True:
+            pause = PASSING_PAUSE
+            try:
+                answer = await self._bus.request(
+                    self._subjects["environment"], data, schema="environment_order.v1", timeout=ORDER_TIMEOUT
+                )
+                result = decode_answer(answer, EnvironmentResult)
+            except LimitError as error:
+                pause = error.retry_after or PASSING_PAUSE
+            except UnavailableError as error:
+                if error.reason not in {NO_ANSWER, NO_RESPONDERS, *BUSY}:
+                    raise
+                if error.reason == NO_ANSWER:
+                    note("waiting for an answer of the puller")
+                    give_up = max(give_up, begun + RESTART_PATIENCE)
+                if error.reason not in BUSY and self._clock.monotonic() >= give_up:
+                    words = "no puller answers on this bus, which would prepare environments for --env auto"
+                    raise UnavailableError(words, code="puller_missing") from error
+            else:
+                if result.order_sha256 != digest:
+                    raise UnavailableError("the puller answered another order than this one", code="environment_not_prepared")
+                for words in result.notes[noted:]:
+                    note(words)
+                if result.state == "READY":
+                    return result
+                noted, give_up, pause = max(noted, len(result.notes)), self._clock.monotonic() + RESTART_PATIENCE, 0.0
+            await asyncio.sleep(pause)
 
     async def put_artifact(self, data: bytes) -> str:
         """Store bytes; returns the URI ``artifact:sha256:<hex>``."""

@@ -1,11 +1,12 @@
-"""Translation of an ``error.v1`` answer to the exception of its family."""
+"""Answers as documents: an error is an ``error.v1``, and is the exception of its family again at the other end."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from gatewright.bus.port import SCHEMA_HEADER, Message
+from gatewright.bus.port import SCHEMA_HEADER, Message, Reply
 from gatewright.contracts import Error, codec
+from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import DeniedError, Fault, GatewrightError, LimitError, MalformedError, UnavailableError
 from gatewright.reasons import Family, family_of
@@ -46,3 +47,23 @@ def decode_answer(answer: Message, kind: type[D]) -> D:
     if answer.headers.get(SCHEMA_HEADER) == "error.v1":
         raise error_of(codec.decode(answer.data, Error))
     return codec.decode(answer.data, kind)
+
+
+def reply(document: Document) -> Reply:
+    return Reply(codec.encode(document), codec.schema_of(document))
+
+
+def error_document(error: GatewrightError) -> Error:
+    """Convert an error to the document that a publisher receives."""
+    faults = error.faults if isinstance(error, MalformedError | DeniedError) else ()
+    return Error(
+        code=error.reason,
+        message=error.message,
+        faults=tuple(_fault(fault) for fault in faults),
+        retry_after_seconds=error.retry_after if isinstance(error, LimitError) else None,
+        family=error.family,
+    )
+
+
+def _fault(fault: Fault) -> ErrorFault:
+    return ErrorFault(pointer=fault.pointer, code=fault.code, message=fault.message)

@@ -11,6 +11,7 @@ from gatewright.contracts.activity import (
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.deployment import Deployment
+from gatewright.contracts.environment_order import EnvironmentOrder, EnvironmentResult
 from gatewright.contracts.forge_policy import Forges
 from gatewright.contracts.inventory import EnvironmentInventory
 from gatewright.contracts.merge_queue import (

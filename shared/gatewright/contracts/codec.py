@@ -47,6 +47,8 @@ DOCUMENTS: dict[str, type[Document]] = {
     "decisions_log.v1": contracts.DecisionsLog,
     "done.v1": contracts.Done,
     "environment_inventory.v1": contracts.EnvironmentInventory,
+    "environment_order.v1": contracts.EnvironmentOrder,
+    "environment_result.v1": contracts.EnvironmentResult,
     "error.v1": contracts.Error,
     "events_request.v1": contracts.EventsRequest,
     "evidence_bundle.v1": contracts.EvidenceBundle,

@@ -17,6 +17,7 @@ _COMMANDS = {
     "branch_has_nothing": "commit to the branch first, or name another one",
     "too_many_authors": "land the branch in parts, each with commits of fewer authors",
     "bundle_exists": "name a folder that does not exist yet",
+    "environment_order_invalid": "send files of the baseline with their paths and digests, as `gatewright run` does",
     "hook_exists": "keep the existing hook, or replace it with --force",
     "audit_invalid": "give an audit the limits of its kind: max_new and level for findings, min_score for a score",
     "hidden_acceptance_invalid": "name hidden tests separately, with at least one visible test, and each hidden file once",

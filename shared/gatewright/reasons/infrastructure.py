@@ -139,6 +139,7 @@ _STORES = {
     "stored_bundle_missing": "check address and run id; `gatewright replay --from-ledger` makes a lost bundle again",
 }
 _SANDBOX = {
+    "puller_missing": "start the puller, or prepare the environment where the roles run and pass it with --env DIR",
     "environment_not_prepared": "correct the error of the tool, or pass an environment of your own with --env DIR",
     "environment_leads_elsewhere": "take the link out of the environment, or name the folder that it leads to as well",
     "sandbox_unavailable": "`gatewright doctor` names the cause",
@@ -207,6 +208,7 @@ _EGRESS = {
     "egress_credential_missing": "set the variable that the source of policies/egress.json names",
     "egress_gateway_ended": "look at the disk: the gateway ends when it cannot write its log",
     "egress_interrupted": "install again: the package manager or the pull ended before the answer did",
+    "egress_policy_missing": "have the operator give the puller an egress.json with the permitted registries",
     "egress_registry_outside": "use a registry that the operator allows, or have it added to egress.json",
     "egress_source_unavailable": "install again later: the registry gave no usable answer",
 }

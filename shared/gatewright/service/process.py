@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
@@ -52,6 +52,8 @@ EXIT_CONFIGURATION = 2
 EXIT_INFRASTRUCTURE = 3
 
 S = TypeVar("S", bound=ServiceSettings)
+#: A role, or a process that serves requests only.
+ProcessName = Role | Literal["puller"]
 
 
 @dataclass(slots=True)
@@ -71,7 +73,7 @@ class Readiness:
 class Service:
     """A process that is connected. ``stop`` is set by SIGTERM, SIGINT or the loss of the bus; leave soon after."""
 
-    role: Role
+    role: ProcessName
     bus: Bus
     clock: Clock
     log: Logger
@@ -93,7 +95,9 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+async def service(
+    role: ProcessName, settings: ServiceSettings, log: Logger, *, clock: Clock | None = None
+) -> AsyncIterator[Service]:
     """A connected process with its HTTP face and signal handlers; ``register`` must be called to make it ready.
 
     Raises BusError when the server cannot be had, or was lost for good while the body ran, ConfigurationError when the address
@@ -142,7 +146,7 @@ async def service(role: Role, settings: ServiceSettings, log: Logger, *, clock: 
 
 
 def run_process(
-    role: Role,
+    role: ProcessName,
     body: Callable[[Service, S], Awaitable[None]],
     settings_type: type[S],
     *,
@@ -179,7 +183,7 @@ def run_process(
     return EXIT_CLEAN
 
 
-async def _live(role: Role, body: Callable[[Service, S], Awaitable[None]], settings: S, log: Logger) -> None:
+async def _live(role: ProcessName, body: Callable[[Service, S], Awaitable[None]], settings: S, log: Logger) -> None:
     async with service(role, settings, log) as connected:
         await body(connected, settings)
 

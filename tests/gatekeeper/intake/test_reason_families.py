@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
+from gatewright.client.refusals import error_document
 from gatewright.clock import SystemClock
 from gatewright.contracts import Error, OrchestratorEvent, RunStatus, codec
 from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, LimitError, MalformedError
@@ -17,7 +18,6 @@ from gatewright.run import events as e
 from gatewright.run.history import begin, follow, follow_all
 from gatewright.run.state import RunFailure
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.intake.replies import error_document
 from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.tasks.disposition import disposition
 from gatewright.tasks.protocol import TaskRef, refusal

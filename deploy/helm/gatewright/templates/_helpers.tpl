@@ -179,9 +179,14 @@ affinity:
 
 {{/* The standard identities (`STANDING` of gatewright.bus.identities) and those of named publishers. */}}
 {{- define "gatewright.identities" -}}
-{{- $names := list "pm" "techlead" "worker" "reviewer" "testrunner" "gatekeeper" "publisher" "watcher" "observer" "approver" "operator" "provisioner" -}}
+{{- $names := list "pm" "techlead" "worker" "reviewer" "testrunner" "gatekeeper" "publisher" "watcher" "observer" "approver" "operator" "provisioner" "puller" -}}
 {{- range .Values.identities.publishers -}}{{- $names = append $names (printf "publisher-%s" .) -}}{{- end -}}
 {{- join " " $names -}}
+{{- end -}}
+
+{{/* The claim with the environments of the puller. */}}
+{{- define "gatewright.environments" -}}
+{{- .Values.puller.environments.existingClaim | default (printf "%s-environments" (include "gatewright.fullname" .)) -}}
 {{- end -}}
 
 {{/* A map as NAME=VALUE words, separated by spaces. */}}

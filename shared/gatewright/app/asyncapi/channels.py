@@ -79,6 +79,7 @@ _SERVICES: dict[str, _Service] = {
         ("run_context.v1", "canonical_memory.v1", "flaky_tests.v1", "budget_states.v1", _ERROR),
         "context.get",
     ),
+    "environment": _Service("question", "Prepare environments.", ("environment_order.v1",), ("environment_result.v1", _ERROR)),
     "request": _Service("submission", "Submit a request without a reply.", ("run_request.v1", "cloud_event")),
     "contract": _Service("submission", "Submit a contract without a reply.", ("task_contract.v1", "cloud_event")),
     "abort": _Service("submission", "Abort a run.", ("abort_request.v1", "cloud_event")),

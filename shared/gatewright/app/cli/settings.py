@@ -14,6 +14,7 @@ from gatewright.resources import policy_directory
 from gatewright.secrets.selection import ScannerName
 
 if TYPE_CHECKING:
+    from gatewright.app.environments.plan import Installer
     from gatewright.bus.stream_settings import StreamSettings
     from gatewright.egress.policy import EgressPolicy
     from gatewright.git.access.credentials import RepositoryAccess
@@ -204,6 +205,16 @@ def egress_policy(folder: Path) -> tuple[EgressPolicy | None, dict[str, str]]:
     return loaded.policy if loaded is not None else None, {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
+def host_installer(policies: Path) -> Installer:
+    """Return the installer with this host's settings, under the ``egress.json`` of ``policies``. Raises ConfigurationError."""
+    # Imported late: only what prepares an environment needs it.
+    from gatewright.app.environments.plan import Installer
+
+    egress, secrets = egress_policy(policies)
+    builds, sandbox = load().source_builds, DoctorSettings.load().sandbox
+    return Installer(installer_environment(), source_builds=builds, egress=egress, secrets=secrets, sandbox=sandbox)
+
+
 def operator_access() -> RepositoryAccess:
     """Return the access of a person's own command to repositories of other hosts. Raises ConfigurationError."""
     from gatewright.git.access.credentials import RepositoryAccess
@@ -219,8 +230,12 @@ def scanner_of(home: Path) -> SecretScanner:
 
 
 def installer_environment() -> dict[str, str]:
-    """Return the environment of installers: with the user's configuration of them, and without Python's variables."""
-    return {name: value for name, value in os.environ.items() if name in _INSTALLERS or name.startswith(_INSTALLER_PREFIXES)}
+    """Return the environment of installers: with the user's configuration of them, and without Python's variables.
+
+    Empty variables are left out, as compose files write them; pip, npm and go ignore them too.
+    """
+    given = {name: value for name, value in os.environ.items() if value}
+    return {name: value for name, value in given.items() if name in _INSTALLERS or name.startswith(_INSTALLER_PREFIXES)}
 
 
 def engine_environment() -> dict[str, str]:

@@ -10,7 +10,7 @@ from gatewright.git.host.user_checkout import UserCheckout
 from gatewright.git.modes import EXECUTABLE, FILE
 from gatewright.git.objects import Objects
 
-_MOST_BYTES = 8 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class BaselineTree:
 
     def _read(self, path: str) -> bytes | None:
         object_id = self.ids.get(path)
-        if object_id is None or self.objects.sizes((object_id,)).get(object_id, _MOST_BYTES + 1) > _MOST_BYTES:
+        if object_id is None or self.objects.sizes((object_id,)).get(object_id, MOST_BYTES + 1) > MOST_BYTES:
             return None
         return self.objects.blobs((object_id,))[object_id]
 

@@ -25,6 +25,8 @@ from gatewright.egress.allowed import IndexedAddresses
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 
 _NAMES = frozenset({"go.mod", "go.sum", "go.work", "go.work.sum"})
+#: Go finds modules that are committed by itself.
+VENDORED = "vendor/modules.txt"
 _VERSION = 1
 _MODULES = "modules"
 _MOST_FILES = 2000
@@ -34,14 +36,9 @@ ADVICE = "where the proxy cannot be reached, commit the modules (`go mod vendor`
 async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
     """Return the plans; none if there is nothing to download: no go.sum, or vendored modules. Raises NotPreparedError."""
     del commands
-    if not tree.paths & {"go.mod", "go.work"} or "vendor/modules.txt" in tree.paths:
+    files = await go_files(tree)
+    if not files:
         return ()
-    listed = sorted(path for path in tree.paths if posixpath.basename(path) in _NAMES and not _is_hidden(path))
-    if not any(path.endswith("sum") for path in listed):
-        return ()
-    if len(listed) > _MOST_FILES:
-        raise NotPreparedError(f"more than {_MOST_FILES} modules of Go in one repository; {ADVICE}")
-    files = {path: await read_file(tree, path) for path in sorted(listed, key=lambda each: (each != "go.sum", each))}
     go = shutil.which("go", path=installer.search)
     if go is None:
         raise NotPreparedError("go.sum is installed by go, which this host has not: install it")
@@ -53,6 +50,18 @@ async def go_plans(tree: TreeFiles, commands: Sequence[str], installer: Installe
             "go", digests, (_VERSION,), "digests of go.sum", partial(_make, go=go, files=files, tops=tops, installer=installer)
         ),
     )
+
+
+async def go_files(tree: TreeFiles) -> dict[str, bytes]:
+    """Return what decides the modules, go.sum first; nothing if there is nothing to download. Raises NotPreparedError."""
+    if not tree.paths & {"go.mod", "go.work"} or VENDORED in tree.paths:
+        return {}
+    listed = sorted(path for path in tree.paths if posixpath.basename(path) in _NAMES and not _is_hidden(path))
+    if not any(path.endswith("sum") for path in listed):
+        return {}
+    if len(listed) > _MOST_FILES:
+        raise NotPreparedError(f"more than {_MOST_FILES} modules of Go in one repository; {ADVICE}")
+    return {path: await read_file(tree, path) for path in sorted(listed, key=lambda each: (each != "go.sum", each))}
 
 
 def _is_hidden(path: str) -> bool:

@@ -57,10 +57,10 @@ async def maven_plans(tree: TreeFiles, installer: Installer, *, named: bool) -> 
     mvn = find_program("mvn", None)
     if _POM not in tree.paths or (mvn is None and not named):
         return ()
-    listed = [path for path in tree.paths if posixpath.basename(path) == _POM and "src" not in path.split("/")]
-    if mvn is None or len(listed) > _MOST_FILES:
+    contents = await pom_files(tree)
+    if mvn is None or len(contents) > _MOST_FILES:
         raise NotPreparedError(f"pom.xml needs Maven in the system, and at most {_MOST_FILES} modules: install maven")
-    poms = {path: _parse(path, await read_file(tree, path)) for path in sorted(listed, key=lambda each: (each != _POM, each))}
+    poms = {path: _parse(path, content) for path, content in contents.items()}
     properties = {each.tag: _text(each) for each in poms[_POM].iterfind("properties/*")}
     parents = {each for pom in poms.values() for each in _parents(pom, properties)}
     modules = {path: _artifact(pom, properties, next(_parents(pom), ("", "", ""))) for path, pom in poms.items()}
@@ -74,6 +74,13 @@ async def maven_plans(tree: TreeFiles, installer: Installer, *, named: bool) -> 
     make = partial(_make, home=home, files=files, stubs=stubs, parents=sorted(parents), installer=installer)
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     return (EnvironmentPlan("java", digests, facts, "versions of the POMs", make),)
+
+
+async def pom_files(tree: TreeFiles) -> _Files:
+    """Return the POM and those of its modules, one more than permitted at most. Raises NotPreparedError."""
+    listed = [path for path in tree.paths if posixpath.basename(path) == _POM and "src" not in path.split("/")]
+    listed.sort(key=lambda each: (each != _POM, each))
+    return {path: await read_file(tree, path) for path in listed[: _MOST_FILES + 1] if _POM in tree.paths}
 
 
 async def _make(

@@ -72,7 +72,12 @@ _YARN = ("install", "--frozen-lockfile", "--ignore-scripts", "--non-interactive"
 async def node_plans(
     tree: TreeFiles, commands: Sequence[str], installer: Installer, *, unlocked: bool
 ) -> tuple[EnvironmentPlan, ...]:
-    """Return one plan for each lock that ``commands`` need; with ``unlocked``, else for a package.json. Raises
+    """Return one plan for each recipe. Raises NotPreparedError."""
+    return tuple([_plan(each, installer) for each in await node_recipes(tree, commands, unlocked=unlocked)])
+
+
+async def node_recipes(tree: TreeFiles, commands: Sequence[str], *, unlocked: bool) -> list[NodeRecipe]:
+    """Return one recipe for each lock that ``commands`` need; with ``unlocked``, else for a package.json. Raises
     NotPreparedError."""
     folders = lock_folders(tree)
     if folders != ("",):
@@ -80,7 +85,7 @@ async def node_plans(
         folders = tuple(each for each in folders if each in started) or folders
         if not folders and unlocked:
             folders = await unlocked_folders(tree, started)
-    return tuple([_plan(await node_recipe(tree, folder), installer) for folder in folders])
+    return [await node_recipe(tree, folder) for folder in folders]
 
 
 def _plan(recipe: NodeRecipe, installer: Installer) -> EnvironmentPlan:

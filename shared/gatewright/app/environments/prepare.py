@@ -17,14 +17,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.go_install import go_plans
-from gatewright.app.environments.maven_install import maven_plans
-from gatewright.app.environments.node_install import node_plans
+from gatewright.app.environments.go_install import go_files, go_plans
+from gatewright.app.environments.maven_install import maven_plans, pom_files
+from gatewright.app.environments.node_install import node_plans, node_recipes
 from gatewright.app.environments.pinned_uv import Make
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Note, is_made, made_once
-from gatewright.app.environments.python_install import python_plan
+from gatewright.app.environments.python_install import python_plan, read_python
 from gatewright.app.environments.python_recipe import declares_python
-from gatewright.app.environments.rust_install import rust_plans
+from gatewright.app.environments.rust_install import rust_files, rust_plans
 from gatewright.app.environments.tool import run_tool
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.patterns import TextPattern
@@ -63,7 +63,7 @@ async def prepare_environments(
     make = _Maker(home, note, first, boxed=installer.sandbox != "none")
     plans: list[EnvironmentPlan] = []
     toolchains: list[Path] = []
-    for ecosystem in _wanted_ecosystems(commands):  # 1
+    for ecosystem in wanted_ecosystems(commands):  # 1
         found = await _plans(ecosystem, tree, commands, installer, make)  # 2
         plans += found
         if found or _is_named(ecosystem, commands):
@@ -74,6 +74,23 @@ async def prepare_environments(
         note("no file asks for packages: commands see what the system has")
     made = [await make(plan) for plan in plans]  # 3
     return tuple(dict.fromkeys((*made, *toolchains)))
+
+
+async def read_inputs(tree: TreeFiles, commands: Sequence[str]) -> None:
+    """Read every file that ``prepare_environments`` may read; no program of this host is used. Raises NotPreparedError."""
+    for ecosystem in wanted_ecosystems(commands):
+        match ecosystem:
+            case "python":
+                await read_python(tree, commands)
+            case "node":
+                await node_recipes(tree, commands, unlocked=_is_named("node", commands))
+            case "rust":
+                await rust_files(tree)
+            case "go":
+                await go_files(tree)
+            case "java":
+                await pom_files(tree)
+    await _asks_for_packages(tree, commands)
 
 
 class _Maker:
@@ -111,7 +128,7 @@ async def _plans(
             return await maven_plans(tree, installer, named=_is_named("java", commands))
 
 
-def _wanted_ecosystems(commands: Sequence[str]) -> list[Ecosystem]:
+def wanted_ecosystems(commands: Sequence[str]) -> list[Ecosystem]:
     """Return the needed ecosystems in the order of their programs on the path."""
     if any(not any(_is_of(ecosystem, each) for ecosystem in _PROGRAMS) for each in commands) or not commands:
         return list(_PROGRAMS)

@@ -24,6 +24,9 @@ from gatewright.ecosystems.port import TreeFiles
 from gatewright.egress.allowed import IndexedAddresses
 from gatewright.sandbox.environments import read_record
 
+#: What uv reads.
+_OF_UV = ("pyproject.toml", "uv.lock")
+
 
 async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Installer, make: Make) -> EnvironmentPlan:
     """``make`` installs the packages, and a uv where ``uv.lock`` needs one and the host has none.
@@ -46,6 +49,14 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
     # The packages are installed once, for all versions of the project itself.
     build = partial(_make_with_project, packages=packages, make=make, project=project)
     return EnvironmentPlan("python", recipe.sources, (*facts, project), builds, build, silent=True)
+
+
+async def read_python(tree: TreeFiles, commands: Sequence[str]) -> None:
+    """Read every file that ``python_plan`` reads. Raises NotPreparedError."""
+    recipe = await python_recipe(tree, commands)
+    for path in _OF_UV if recipe.locked else ():
+        await tree.read(path)
+    await project_record(tree)
 
 
 async def _make_with_project(prefix: Path, *, packages: EnvironmentPlan, make: Make, project: ProjectRecord) -> Made:
@@ -137,7 +148,7 @@ async def _export_lock(tree: TreeFiles, uv: str, python: Python, installer: Inst
         place = Path(name) / "box"
         project = place / "project"
         project.mkdir(parents=True)
-        for path in ("pyproject.toml", "uv.lock"):
+        for path in _OF_UV:
             (project / path).write_bytes(await tree.read(path) or b"")
         words = ("export", "--frozen", "--offline", "--no-emit-workspace", "--all-groups", "--all-extras", "--no-header")
         outputs = ("--project", str(project), "--output-file", str(place / "exported.txt"))

@@ -50,10 +50,7 @@ ADVICE = "commit the crates (`cargo vendor`, with the lines for .cargo/config.to
 async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Installer) -> tuple[EnvironmentPlan, ...]:
     """Return the plans; none if there is nothing to fetch: crates by path only, or vendored. Raises NotPreparedError."""
     del commands
-    if _MANIFEST not in tree.paths or await _is_vendored(tree):
-        return ()
-    files = {path: await read_file(tree, path) for path in sorted(tree.paths) if posixpath.basename(path) == _MANIFEST}
-    lock = await read_file(tree, _LOCK) if _LOCK in tree.paths else None
+    files, lock = await rust_files(tree)
     locked = None if lock is None else _locked_crates(lock, installer)
     if not (any(_asks_for_crates(content) for content in files.values()) if locked is None else locked.names):  # 1
         return ()
@@ -138,6 +135,14 @@ def _configure(prefix: Path, git: Sequence[GitSource]) -> None:
         f"directory = {json.dumps(str(prefix / _VENDORED))}",
     )
     (prefix / _HOME / "config.toml").write_text("".join(f"{line}\n" for line in (*lines, "[net]", "offline = true")), "utf-8")
+
+
+async def rust_files(tree: TreeFiles) -> tuple[dict[str, bytes], bytes | None]:
+    """Return all manifests, and the lock; nothing if the repository has its crates. Raises NotPreparedError."""
+    if _MANIFEST not in tree.paths or await _is_vendored(tree):
+        return {}, None
+    files = {path: await read_file(tree, path) for path in sorted(tree.paths) if posixpath.basename(path) == _MANIFEST}
+    return files, await read_file(tree, _LOCK) if _LOCK in tree.paths else None
 
 
 async def _is_vendored(tree: TreeFiles) -> bool:

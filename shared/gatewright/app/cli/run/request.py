@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -182,10 +182,11 @@ def _reviewed_commits(options: RunOptions, repository: str, faults: list[Fault])
         return None
 
 
-def with_shown(prepared: Prepared, options: RunOptions, here: Path) -> Prepared:
-    """Return ``prepared`` with the environments and version files of ``options``, which exist now. Raises MalformedError."""
+def with_shown(prepared: Prepared, options: RunOptions, here: Path, elsewhere: Collection[Path] = ()) -> Prepared:
+    """Return ``prepared`` with the environments and version files of ``options``, which exist now; those of ``elsewhere`` on
+    the hosts of the roles. Raises MalformedError."""
     faults: list[Fault] = []
-    shown = _shown_environments(options, prepared.request.repository.url, here, faults)
+    shown = _shown_environments(options, prepared.request.repository.url, here, faults, elsewhere)
     faults += _programs_not_shown(options, shown)
     if faults:
         raise MalformedError("this cannot be run", faults=tuple(faults), code="invalid_input")
@@ -498,10 +499,15 @@ def _not_here(answer: ChangeSource, *, plays: bool) -> Iterator[Fault]:
             yield from missing_key(executor.model)
 
 
-def _shown_environments(options: RunOptions, repository: str, here: Path, faults: list[Fault]) -> Environments:
+def _shown_environments(
+    options: RunOptions, repository: str, here: Path, faults: list[Fault], elsewhere: Collection[Path] = ()
+) -> Environments:
     """Return the environments and folders of --env and --mount, in this order."""
     folders = []
     for given in options.env:
+        if given in elsewhere:
+            folders.append(ShownFolder(given))
+            continue
         prefix = environment_prefix(given, here)
         if not prefix.is_dir():
             faults.append(Fault("/environment/prefix", "not_found", f"there is no folder {prefix}; {AUTO_ADVICE}"))

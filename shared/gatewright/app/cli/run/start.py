@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,8 +44,15 @@ from gatewright.app.cli.run.request import (
 )
 from gatewright.app.cli.run.run_flow import RunFlow
 from gatewright.app.cli.runs.result import refused_result
-from gatewright.app.cli.session import for_one_run, refuse_live
-from gatewright.app.cli.settings import AgentSettings, inherited_environment, model_keys, operator_access, repository_keys
+from gatewright.app.cli.session import attach_client, for_one_run, refuse_live
+from gatewright.app.cli.settings import (
+    AgentSettings,
+    host_installer,
+    inherited_environment,
+    model_keys,
+    operator_access,
+    repository_keys,
+)
 from gatewright.app.cli.terminal import is_interactive
 from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name, who_orders, with_user_signing
 from gatewright.app.stack.fork_server import Ahead
@@ -51,6 +60,7 @@ from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.state import read
 from gatewright.app.stack.supervisor import StackOptions
 from gatewright.contracts import GateReport
+from gatewright.ecosystems.port import TreeFiles
 from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
 from gatewright.order_form.run_options import RunOptions, order_rows
 from gatewright.order_form.words import command_line
@@ -239,7 +249,7 @@ async def _ready(options: RunOptions, place: CommandContext, cassette: Path | No
     if not follows:
         return prepared
     made = await with_environment(options, place, note, first=partial(_judge_first, prepared, options, place))
-    return with_shown(prepared, made, place.here)
+    return with_shown(prepared, made, place.here, elsewhere=frozenset() if local else frozenset(made.env) - {*options.env})
 
 
 async def _prepare_again(options: RunOptions, wanted: str) -> Prepared:
@@ -329,46 +339,58 @@ async def with_environment(
 ) -> RunOptions:
     """Return the options with existing environments. ``first`` is awaited before anything is installed, only if needed.
 
-    Raises NotPreparedError, MalformedError, GitError, and as ``first`` does.
+    Raises NotPreparedError, MalformedError, GitError, BusError, and as ``first`` does.
     """
     if AUTO not in options.env:
         return options
     top = repository_folder(options.repo, place.here)
-    if place.bus is not None or top is None:
-        words = "--env auto prepares an environment on this host, for a repository on this host: name one with --env DIR"
-        raise MalformedError(words, code="not_local")
-    make_home(place.home)
-    ref = await asyncio.to_thread(user_checkout(top).exact_ref, options.ref)
-    made = await environments_for(place, top, ref, (*options.tests, *options.commands), note, first=first)
+    if place.bus is None:
+        make_home(place.home)
+    async with _baseline(options, top) as tree:
+        made = await _environments_for(place, tree, (*options.tests, *options.commands), note, first=first)
     given = (made if each == AUTO else (each,) for each in options.env)
-    written = await written_files(top, ref, options.provide, note)
+    written: tuple[tuple[str, bytes], ...] = ()
+    if top is not None:
+        ref = await asyncio.to_thread(user_checkout(top).exact_ref, options.ref)
+        written = await written_files(top, ref, options.provide, note)
     return replace(options, env=tuple(dict.fromkeys(prefix for each in given for prefix in each)), written=written)
 
 
-async def environments_for(
+@contextlib.asynccontextmanager
+async def _baseline(options: RunOptions, top: Path | None) -> AsyncIterator[TreeFiles]:
+    """Yield the files that the run starts from: of the repository ``top`` on this host, else of a copy, which is removed."""
+    # Imported late: no other run needs it.
+    from gatewright.app.environments.baseline_tree import MOST_BYTES, baseline_tree
+    from gatewright.git.mirror import Mirrors
+    from gatewright.git.mirror_tree import list_tree
+
+    if top is not None:
+        checkout = user_checkout(top)
+        yield await asyncio.to_thread(lambda: baseline_tree(checkout, checkout.exact_ref(options.ref)))
+        return
+    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as scratch:
+        mirror = await Mirrors(Path(scratch), access=operator_access()).open(options.repo or "")
+        yield await list_tree(mirror, await mirror.resolve(options.ref), largest=MOST_BYTES)
+
+
+async def _environments_for(
     place: CommandContext,
-    top: Path,
-    ref: str,
+    tree: TreeFiles,
     commands: tuple[str, ...],
     note: Callable[[str], None],
     *,
-    first: Callable[[], Awaitable[None]] | None = None,
+    first: Callable[[], Awaitable[None]] | None,
 ) -> tuple[Path, ...]:
-    """Return the environments for ``commands`` at ``ref`` of the repository ``top``."""
+    """Return the environments for ``commands`` on ``tree``; for a bus that was named, the puller prepares them."""
     # Imported late: no other run needs it.
-    from gatewright.app.environments.baseline_tree import baseline_tree
-    from gatewright.app.environments.plan import Installer
+    from gatewright.app.environments.order import check_result, environment_order
     from gatewright.app.environments.prepare import prepare_environments
 
-    egress, secrets = settings.egress_policy(_policies_of(place))
-    tree = await asyncio.to_thread(baseline_tree, user_checkout(top), ref)
-    installer = Installer(
-        settings.installer_environment(),
-        source_builds=settings.load().source_builds,
-        egress=egress,
-        secrets=secrets,
-        sandbox=settings.DoctorSettings.load().sandbox,
-    )
+    if place.bus is not None:
+        order = await environment_order(tree, commands)
+        async with attach_client(place.bus, place.home) as client:
+            return check_result(order, await client.order_environments(order, note))
+    installer = host_installer(_policies_of(place))
     return await prepare_environments(place.home.resolve(), tree, commands, installer, note, first=first)
 
 

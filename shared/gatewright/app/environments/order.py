@@ -1,0 +1,144 @@
+"""Environments for a host that has only the bus: the files that decide what is installed, as an order to the puller.
+
+1. the order has what ``prepare_environments`` reads of the baseline, and names that it looks for; nothing else of the
+repository  2. the puller checks each path and digest, and plans with these files as if they were the baseline
+3. the sender accepts only the result of its own order, for languages of its own commands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.go_install import VENDORED
+from gatewright.app.environments.node_recipe import LOCKS
+from gatewright.app.environments.plan import Installer, Note
+from gatewright.app.environments.prepare import prepare_environments, read_inputs, wanted_ecosystems
+from gatewright.contracts import EnvironmentOrder, EnvironmentResult
+from gatewright.contracts.environment_order import OrderedEnvironment, OrderedFile
+from gatewright.ecosystems.node.members import MANIFEST
+from gatewright.ecosystems.port import TreeFiles
+from gatewright.errors import Fault, MalformedError
+from gatewright.git.paths import path_fault
+from gatewright.sandbox.environments import PREPARED, read_record
+
+#: Bytes of all files of an order: in base64, with names, they fit into one message of the bus.
+MOST_BYTES: Final = 5 << 20
+_INVALID: Final = "environment_order_invalid"
+
+
+@dataclass(frozen=True)
+class OrderedTree:
+    """A ``TreeFiles`` of an order: ``files`` by path, and ``names`` without content."""
+
+    files: Mapping[str, bytes]
+    names: frozenset[str] = frozenset()
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return self.names.union(self.files)
+
+    async def read(self, path: str) -> bytes | None:
+        """See ``TreeFiles.read``; None for a name without content."""
+        return self.files.get(path)
+
+
+@dataclass(frozen=True)
+class _ReadTree:
+    """``tree``, and what was read of it."""
+
+    tree: TreeFiles
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return self.tree.paths
+
+    async def read(self, path: str) -> bytes | None:
+        """See ``TreeFiles.read``. Raises NotPreparedError beyond ``MOST_BYTES``."""
+        content = await self.tree.read(path)
+        if content is not None:
+            self.files[path] = content
+            if sum(map(len, self.files.values())) > MOST_BYTES:
+                words = f"the files that name packages have more than {MOST_BYTES >> 20} MiB, which the bus does not carry"
+                raise NotPreparedError(f"{words}; prepare the environment where the roles run, and give --env DIR")
+        return content
+
+
+async def environment_order(tree: TreeFiles, commands: Sequence[str]) -> EnvironmentOrder:
+    """Return the order for ``commands`` on ``tree``. Raises NotPreparedError, as ``prepare_environments`` does."""
+    seen = _ReadTree(tree)
+    await read_inputs(seen, commands)  # 1
+    files = tuple(
+        OrderedFile(path=path, sha256=hashlib.sha256(content).hexdigest(), content=content)
+        for path, content in sorted(seen.files.items())
+    )
+    stubs = "rust" in wanted_ecosystems(commands) and "Cargo.toml" in seen.files
+    names = (path for path in tree.paths - seen.files.keys() if _is_looked_for(path) or (stubs and path.endswith(".rs")))
+    return EnvironmentOrder(commands=tuple(commands), files=files, names=tuple(sorted(names)))
+
+
+def _is_looked_for(path: str) -> bool:
+    """Return whether the existence of the file alone may decide something."""
+    name = posixpath.basename(path)
+    return name == MANIFEST or path == VENDORED or (name in LOCKS and path.count("/") < 2)
+
+
+def ordered_tree(order: EnvironmentOrder) -> OrderedTree:
+    """Return the tree of an order. Raises MalformedError (``environment_order_invalid``) with all faults."""
+    faults = tuple(_faults(order))
+    if faults:
+        raise MalformedError("the order of environments is invalid", faults=faults, code=_INVALID)
+    return OrderedTree({each.path: each.content for each in order.files}, frozenset(order.names))
+
+
+def _faults(order: EnvironmentOrder) -> Iterator[Fault]:  # 2
+    seen: set[str] = set()
+    named = [(f"/files/{at}/path", each.path) for at, each in enumerate(order.files)]
+    for pointer, path in (*named, *((f"/names/{at}", name) for at, name in enumerate(order.names))):
+        if path in seen:
+            yield Fault(pointer, "repeated", "the order names this path twice")
+        seen.add(path)
+        if (fault := path_fault(path.encode())) is not None:
+            yield Fault(pointer, "unsafe_path", f"the path {fault}")
+    for at, each in enumerate(order.files):
+        if hashlib.sha256(each.content).hexdigest() != each.sha256:
+            yield Fault(f"/files/{at}/sha256", "digest_differs", "the content has another digest")
+    if sum(len(each.content) for each in order.files) > MOST_BYTES:
+        yield Fault("/files", "too_large", f"the files have more than {MOST_BYTES >> 20} MiB")
+
+
+async def fill_order(home: Path, order: EnvironmentOrder, installer: Installer, note: Note) -> tuple[OrderedEnvironment, ...]:
+    """Prepare the environments of an order. Raises MalformedError, and as ``prepare_environments`` does."""
+    tree = ordered_tree(order)
+    made = await prepare_environments(home, tree, order.commands, installer, note)
+    return tuple(_describe_environment(prefix) for prefix in made)
+
+
+def _describe_environment(prefix: Path) -> OrderedEnvironment:
+    record = read_record(prefix)
+    if record is None:
+        return OrderedEnvironment(prefix=str(prefix))
+    return OrderedEnvironment(
+        prefix=str(prefix),
+        ecosystem=record.ecosystem,
+        record_sha256=hashlib.sha256((prefix / PREPARED).read_bytes()).hexdigest(),
+        egress_sha256=(record.egress.head or None) if record.egress is not None else None,
+    )
+
+
+def check_result(order: EnvironmentOrder, result: EnvironmentResult) -> tuple[Path, ...]:
+    """Return the prefixes of a result. Raises NotPreparedError for one that the order cannot have."""
+    wanted = wanted_ecosystems(order.commands)
+    for each in result.environments:  # 3
+        place = PurePosixPath(each.prefix)
+        if not place.is_absolute() or ".." in place.parts or any(not letter.isprintable() for letter in each.prefix):
+            raise NotPreparedError(f"the puller named {each.prefix[:100]!r}, which is no absolute path")
+        if each.ecosystem is not None and each.ecosystem not in wanted:
+            raise NotPreparedError(f"the puller made an environment of {each.ecosystem}, which no command needs")
+    return tuple(Path(each.prefix) for each in result.environments)

@@ -1,0 +1,10 @@
+"""The puller's process."""
+
+from __future__ import annotations
+
+from gatewright.app.puller.orders import serve_orders
+from gatewright.service.process import run_process
+from gatewright.service.settings import ServiceSettings
+
+if __name__ == "__main__":
+    raise SystemExit(run_process("puller", serve_orders, ServiceSettings))
