@@ -38,10 +38,10 @@ RUN groupadd --gid "${UID}" gatewright \
     # A new volume inherits the owner of its mount point.
     && install --directory --owner="${UID}" --group="${UID}" --mode=0700 \
         /var/lib/gatewright /var/lib/gatewright/keys /var/lib/gatewright/keys/trusted /var/lib/gatewright/runs \
-        /etc/gatewright/identity /repositories /environments /prompts /agents /srv/identities /srv/share \
+        /etc/gatewright/identity /repositories /environments /prompts /agents /srv/identities /srv/share /srv/puller \
         /srv/gatekeeper /srv/gatekeeper/keys /srv/gatekeeper/keys/trusted \
         /srv/nats-1 /srv/nats-2 /srv/nats-3 /srv/data-1 /srv/data-2 /srv/data-3 \
-    && for identity in gatekeeper pm techlead worker reviewer testrunner publisher watcher operator provisioner console retention forge; do \
+    && for identity in gatekeeper pm techlead worker reviewer testrunner publisher watcher operator provisioner console retention forge puller; do \
         install --directory --owner="${UID}" --group="${UID}" --mode=0700 "/srv/share/$identity"; done
 
 COPY --from=build /opt/gatewright /opt/gatewright

@@ -29,7 +29,7 @@ CHART = Path(__file__).parent / "gatewright"
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 #: Custom kinds, which the schemas of Kubernetes do not describe.
 _FOREIGN = frozenset({"ScaledObject", "PodMonitor", "PrometheusRule"})
-_SANDBOXED = frozenset({"worker", "testrunner"})
+_SANDBOXED = frozenset({"worker", "testrunner", "puller"})
 #: The identities of the live page: it reads, sends decisions and submits.
 _CONSOLE_IDENTITIES = ("watcher", "observer", "approver", "publisher")
 #: Pods without exactly one identity: retention writes and deletes ledger entries, forge reads and submits, branches has none.
@@ -130,6 +130,28 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         },
         "networkPolicies": {"forge": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     },
+    "environments of public registries": {"puller": {"enabled": True}},
+    "environments of own registries": {
+        "nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"},
+        "puller": {
+            "enabled": True,
+            "replicas": 2,
+            "egress": {
+                "sources": [
+                    {
+                        "name": "own",
+                        "hosts": ["pypi.example", "npm.example:8443"],
+                        "private": True,
+                        "credential": "REGISTRY_KEY",
+                    },
+                    {"name": "mirror", "hosts": ["192.0.2.7:8080"], "private": True, "http": True},
+                    {"name": "go", "hosts": ["proxy.golang.org"], "ports": [443, 8443]},
+                ]
+            },
+            "environments": {"existingClaim": "shared"},
+            "extraEnv": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "registry", "key": "key"}}}],
+        },
+    },
     "a test that lands": {"test": {"repository": "https://git.example/team/project.git", "command": "python -m unittest"}},
     "expiry": {
         "retention": {"enabled": True, "hours": 6, "extraEnv": [{"name": "STORE_KEY", "value": "x"}]},
@@ -166,6 +188,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "scheduling": SCHEDULING,
         "identities": {"publishers": ["forge"]},
         "forge": {"enabled": True, "webhooks": True},
+        "puller": {"enabled": True},
         "console": {"enabled": True, "hostName": "board.example", "tokens": {"secret": "board"}},
         "retention": {
             "enabled": True,
@@ -253,6 +276,10 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
         "forge": {"enabled": True},
         "networkPolicies": {"forge": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     },
+    "a registry with a path": {
+        "puller": {"enabled": True, "egress": {"sources": [{"name": "a", "hosts": ["a.example/simple"]}]}}
+    },
+    "a registry without a name": {"puller": {"egress": {"sources": [{"hosts": ["a.example"]}]}}},
     "an unknown value": {"networkPolicy": {"enabled": True}},
 }
 
@@ -411,6 +438,35 @@ def faults_of_forge(documents: list[dict[str, Any]]) -> Iterator[str]:
             yield f"forge: wrong network policies: ingress {sorted(into)}, egress {sorted(out)}"
 
 
+def faults_of_puller(documents: list[dict[str, Any]]) -> Iterator[str]:
+    """Check the environments: only the puller writes them, and its egress has the ports of its sources and of the bus."""
+    pods = dict(pod_templates(documents))
+    if "puller" not in pods:
+        return
+    for component, template in pods.items():
+        container = template["spec"]["containers"][0]
+        mounts = [each for each in container["volumeMounts"] if each["name"] == "environments"]
+        if bool(mounts) is not (component in _SANDBOXED):
+            yield f"{component}: mounts the environments although it runs no commands, or lacks them"
+        if any(bool(mount.get("readOnly")) is (component == "puller") for mount in mounts):
+            yield f"{component}: can write environments, or the puller cannot"
+        given = {entry["name"]: entry.get("value") for entry in container.get("env", ())}
+        listed = f"{mounts[0]['mountPath']}/environments/*" if mounts and component != "puller" else None
+        if given.get("GATEWRIGHT_ENVIRONMENTS") != listed:
+            yield f"{component}: does not offer the mounted environments, or offers none that it has"
+    policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+    own = [policy for policy in policies if selects(policy["podSelector"], pods["puller"]["metadata"]["labels"])]
+    out = {port["port"] for policy in own for rule in policy.get("egress", ()) for port in rule["ports"]}
+    (egress,) = (json.loads(each["data"]["egress.json"]) for each in documents if "egress.json" in each.get("data", {}))
+    wanted = {4222, 53}
+    for source in egress.get("sources", [{"hosts": [""]}]):
+        for host in source["hosts"]:
+            port = host.partition(":")[2]
+            wanted |= {int(port)} if port else set(source.get("ports", [443]))
+    if own and (out != wanted or any(policy.get("ingress") for policy in own)):
+        yield f"puller: egress to {sorted(out)}, and its sources need {sorted(wanted)}"
+
+
 def faults_of_versions(documents: list[dict[str, Any]], validated: set[str]) -> Iterator[str]:
     """Validate objects against each version of Kubernetes; skip and extend ``validated``, the validated objects as JSON."""
     for each in documents:
@@ -433,7 +489,7 @@ def main() -> int:
         versions = partial(faults_of_versions, validated=validated)
         checks = (
             *(faults_of_pod_security, faults_of_names, faults_of_scaling, faults_of_networks, faults_of_forge),
-            *(faults_of_operations, versions),
+            *(faults_of_puller, faults_of_operations, versions),
         )
         faults += [f"{case}: {fault}" for check in checks for fault in check(documents)]
         faults += [f"{case}: the notes: {fault}" for fault in faults_of_notes(rendered_notes(values))]

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from gatewright.environment_state import MADE
 from tests.compose.deployment import BASE, CLUSTER, MODELS, MONITORING, ROOT, SERVICES
 
 yaml = pytest.importorskip("yaml", reason="PyYAML, of the development dependencies, is missing")
 
 FILES = (BASE, CLUSTER, MODELS, MONITORING)
-#: Where commands of a contract run.
-SANDBOXES = frozenset({"worker", "testrunner"})
+#: Where commands of a contract, or installers, run.
+SANDBOXES = frozenset({"worker", "testrunner", "puller"})
 #: System calls that reach the kernel or the host past every namespace; with no capability most would fail anyhow.
 NEVER = frozenset(
     {"add_key", "bpf", "chroot", "delete_module", "fanotify_init", "finit_module", "fsmount", "fsopen", "init_module"}
@@ -95,7 +96,7 @@ def test_every_service_mounts_its_own_identity_alone_and_none_can_be_written() -
             continue
         identities = [each for each in service["volumes"] if isinstance(each, str) and each.startswith("identit")]
         owner = {"cli": "operator", "topology": "provisioner"}.get(name, name)
-        owners = {*SERVICES, "cli", "topology", "console", "retention", "forge"}
+        owners = {*SERVICES, "cli", "topology", "console", "retention", "forge", "puller"}
         expected = [f"identity-{owner}:/etc/gatewright/identity:ro"] if name in owners else []
         assert identities == expected, name
 
@@ -157,6 +158,19 @@ def test_the_forge_process_writes_to_no_repository_or_bundle() -> None:
     assert "--behind-proxy" in forge["command"]
     assert {each.split(":")[0] for each in forge["volumes"] if not each.endswith(":ro")} == {"forge-state"}
     assert not {"bundles", "trusted-keys"} & {each.split(":")[0] for each in forge["volumes"]}
+
+
+def test_the_puller_alone_writes_the_environments_that_roles_see() -> None:
+    found = read(BASE)["services"]
+    puller = found["puller"]
+    assert puller["profiles"] == ["puller"]
+    assert {each.split(":")[0] for each in puller["volumes"] if not each.endswith(":ro")} == {"puller-state", "prepared"}
+    home = puller["environment"]["GATEWRIGHT_HOME"]
+    assert f"prepared:{home}" in puller["volumes"]
+    seeing = {name for name, service in found.items() if f"prepared:{home}:ro" in service["volumes"]}
+    assert seeing == SANDBOXES - {"puller"}
+    assert all(f"{home}/{MADE}/*" in found[name]["environment"]["GATEWRIGHT_ENVIRONMENTS"] for name in seeing)
+    assert "repositories" not in json.dumps(puller["volumes"])
 
 
 def test_each_identity_that_is_handed_out_has_a_folder_in_the_image() -> None:
