@@ -89,7 +89,8 @@ def _number(schema: dict[str, Any]) -> Strategy:
     least, above = schema.get("minimum"), schema.get("exclusiveMinimum")
     most = schema.get("maximum", 1e9)
     bounds = {"min_value": above if least is None else least, "max_value": most, "exclude_min": above is not None}
-    return st.floats(**bounds) | st.integers(1, int(min(1000, most)))
+    # JSON has no infinity.
+    return st.floats(**bounds, allow_infinity=False) | st.integers(1, int(min(1000, most)))
 
 
 def _array(schema: dict[str, Any]) -> Strategy:
