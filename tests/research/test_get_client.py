@@ -182,6 +182,14 @@ async def test_results_on_other_hosts_are_left_out(site: Site, tmp_path: Path) -
     assert [hit.address for hit in hits] == [f"{site.root}/limits"]
 
 
+async def test_a_searxng_without_json_is_explained(site: Site, tmp_path: Path) -> None:
+    client, _ = client_of(site, tmp_path)
+    service = SearchService(name="web", kind="searxng", base_url=site.root, hosts=("localhost",), private=True)
+    site.pages["/search"] = web.Response(status=403, body=b"Forbidden")
+    with pytest.raises(UnavailableError, match=r"answered 403; .*`search\.formats`"):
+        await SearXng(service, client).search("queue", 10)
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"results": 3}', b'{"results": [{"title": "x"}]}', b"[" * 5000])
 async def test_an_answer_that_is_not_searxngs_is_named(site: Site, tmp_path: Path, body: bytes) -> None:
     client, _ = client_of(site, tmp_path)

@@ -18,7 +18,7 @@ from yarl import URL
 from gatewright.clock import Clock, timestamp
 from gatewright.egress.addresses import LONGEST, REDIRECTS, PinnedResolver, canonical_address, resolve_once
 from gatewright.errors import DeniedError, UnavailableError
-from gatewright.research.port import REFUSED, UNAVAILABLE, FetchedSource
+from gatewright.research.port import REFUSED, UNAVAILABLE, FetchedSource, RefusedBySiteError
 from gatewright.version import __version__
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ class GetClient:
             content = await self._content(reply)
             self._record(RequestRecord(self._service.name, str(url), reply.status, ip, len(content)))
             if reply.status != 200:
-                raise UnavailableError(f"{address[:200]} answered {reply.status}", code=UNAVAILABLE)
+                kind = RefusedBySiteError if reply.status == 403 else UnavailableError
+                raise kind(f"{address[:200]} answered {reply.status}", code=UNAVAILABLE)
             media_type = reply.headers.get("Content-Type", "")[:200]
             return FetchedSource(str(url), content, media_type, timestamp(self._clock.now()))
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from gatewright.errors import UnavailableError
+
 REFUSED: Final = "research_address_refused"
 UNAVAILABLE: Final = "research_source_unavailable"
+
+
+class RefusedBySiteError(UnavailableError):
+    """A site answered with status 403."""
 
 
 @dataclass(frozen=True, slots=True)

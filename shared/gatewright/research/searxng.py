@@ -12,7 +12,7 @@ import msgspec
 
 from gatewright.errors import UnavailableError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.research.port import UNAVAILABLE, FetchedSource, SearchHit
+from gatewright.research.port import UNAVAILABLE, FetchedSource, RefusedBySiteError, SearchHit
 
 if TYPE_CHECKING:
     from gatewright.research.get_client import GetClient
@@ -47,7 +47,11 @@ class SearXng:
     async def search(self, query: str, limit: int) -> tuple[SearchHit, ...]:
         """See ``ResearchSource``."""
         asked = urlencode({"q": query[:_MOST], "format": "json"})
-        answer = await self._client.get(f"{self._service.base_url}/search?{asked}", own=True)
+        try:
+            answer = await self._client.get(f"{self._service.base_url}/search?{asked}", own=True)
+        except RefusedBySiteError as error:
+            words = f"{error.message}; SearXNG does so unless the `search.formats` of its settings have json"
+            raise UnavailableError(words, code=UNAVAILABLE) from error
         try:
             results = read_json(answer.content, _Answer).results
         except UnreadableDocumentError as error:
