@@ -146,8 +146,17 @@ def copy_checkout(target: Path) -> None:
 
 
 @contextlib.contextmanager
-def deployed(folder: Path, *files: str, servers: int = 1) -> Iterator[Deployment]:
-    """The system, up and healthy, for the time of a block; nothing of it stays."""
+def deployed(
+    folder: Path,
+    *files: str,
+    servers: int = 1,
+    policies: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Deployment]:
+    """The system, up and healthy, for the time of a block; nothing of it stays.
+
+    ``policies`` are further policy files, ``environment`` further variables of ``.env``.
+    """
     checkout, (console, *ports) = folder / "checkout", free_ports(1 + servers)
     copy_checkout(checkout)
     (folder / "repositories").mkdir()
@@ -161,7 +170,10 @@ def deployed(folder: Path, *files: str, servers: int = 1) -> Iterator[Deployment
         "GATEWRIGHT_CONSOLE_PORT": str(console),
         "GATEWRIGHT_REPOSITORIES": str(folder / "repositories"),
         **{name: str(port) for name, port in zip(names, ports, strict=False)},
+        **(environment or {}),
     }
+    for name, text in (policies or {}).items():
+        (checkout / "policies" / name).write_text(text)
     (checkout / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     compose = DockerCompose(str(checkout), compose_file_name=list(files or (BASE,)), build=True, wait=True)
     deployment = Deployment(compose, folder, tuple(ports), console)
