@@ -156,6 +156,9 @@ class Queueing:
     def _patch(self, number: int) -> Path:
         return self.folder / f"change-{number + 1}.patch"
 
+    def _output(self, order: Order) -> Path:
+        return self.folder / f"output-{ORDERS.index(order) + 1}.jsonl"
+
     @contextmanager
     def _stack(self) -> Iterator[None]:
         """One stack for all runs, so that they meet in one queue."""
@@ -165,15 +168,16 @@ class Queueing:
         finally:
             self._show("down")
 
-    def _start(self, order: Order) -> subprocess.Popen[str]:
+    def _start(self, order: Order) -> subprocess.Popen[bytes]:
         tests = tuple(name for name in order.files if name.startswith("test_"))
         allowed = [word for name in order.files for word in ("--allow-tests" if name in tests else "--allow", name)]
         patch = self._patch(ORDERS.index(order)).relative_to(self.folder)
         words = ["run", order.title, *allowed, "--patch", f"../{patch}", "--test", TESTS]
         words += ["--land", "queue", "--target-ref", "main", "--env", str(self.prefix)]
         self._print_command(words)
-        argv = [*GATEWRIGHT, *words, "--json"]
-        return subprocess.Popen(argv, cwd=self._project, env=self._environment, stdout=subprocess.PIPE, text=True)
+        # In a file: a pipe that nothing reads before the end would stop the run once it is full.
+        with self._output(order).open("wb") as output:
+            return subprocess.Popen([*GATEWRIGHT, *words, "--json"], cwd=self._project, env=self._environment, stdout=output)
 
     async def _order(self) -> list[dict[str, Any]]:
         """Return the results of the runs, in order.
@@ -195,9 +199,9 @@ class Queueing:
             for process in processes:
                 process.terminate()
             raise
-        return [self._result(order, process) for order, process in zip(ORDERS, processes, strict=True)]
+        return [self._result(order) for order in ORDERS]
 
-    async def _follow(self, client: Client, processes: list[subprocess.Popen[str]]) -> None:
+    async def _follow(self, client: Client, processes: list[subprocess.Popen[bytes]]) -> None:
         """Print each new state of the queue until all runs have ended. Resume it when all changes are in it."""
         resumed, last = False, ""
         while any(process.poll() is None for process in processes):
@@ -212,8 +216,8 @@ class Queueing:
                 resumed = True
             await asyncio.sleep(_LOOK)
 
-    def _result(self, order: Order, process: subprocess.Popen[str]) -> dict[str, Any]:
-        result: dict[str, Any] = json.loads(process.communicate()[0].splitlines()[-1])
+    def _result(self, order: Order) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads(self._output(order).read_bytes().splitlines()[-1])
         code = result["failure"]["code"] if result.get("failure") else ""
         if code != order.code:
             raise SystemExit(f"{order.title}: unexpected outcome {code or 'landed'}: {result}")

@@ -67,6 +67,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("tests_received", "/payload/report/commands/[*]/timeout_sec", "a limit below the contract's"),
     Claim("tests_received", "/payload/report/commands/[*]/duration_sec", WORDS_OF_RUNNER),
     Claim("tests_received", "/payload/report/commands/[*]/truncated", WORDS_OF_RUNNER),
+    Claim("tests_received", "/payload/report/commands/[*]/proof/replay*", WORDS_OF_RUNNER),
+    Claim("gate_judged.tests", "/payload/report/played", "whether results by test were recorded; no verdict depends on them"),
     Claim("tests_received", "/payload/report/commands/[*]/attempts*", WORDS_OF_RUNNER),
     Claim("tests_received", "/payload/report/commands/[*]/proof", "what could not be shown may be left out"),
     Claim("tests_received", "/payload/report/commands/[*]/proof/version", WORDS_OF_RUNNER),

@@ -14,14 +14,13 @@ from gatewright.contracts import TestReport
 from gatewright.contracts.reports import PlayedTests, TestCommand
 from gatewright.contracts.run_status import MOST_FLAKY_DAYS
 from gatewright.errors import ArtifactError
-from gatewright.rules.reports.flakes import MOST_NAMES, RecordedTests, flake_words, read_outcomes, tally_tests
+from gatewright.rules.reports.flakes import MOST_NAMES, RecordedTests, flake_words, played_tests, read_outcomes, tally_tests
 from gatewright.rules.reports.tests import match_commands
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.context import Artifacts, GateContext
 
-#: Earlier tables of the same tree in which a failed test is searched, and characters of a recorded command.
+#: Earlier tables of the same tree in which a failed test is searched.
 _MOST_TABLES = 3
-_LONGEST_COMMAND = 2_000
 
 
 class TestHistory(Protocol):
@@ -70,23 +69,14 @@ def _flakes(records: Sequence[RecordedTests]) -> Iterator[str]:
 async def _read_results(
     artifacts: Artifacts, command: TestCommand, trees: tuple[str, str], same: Sequence[PlayedTests], most: int
 ) -> list[PlayedTests]:
-    """Return the results of a command on ``trees``: the candidate, and the baseline where its failed tests ran again.
-
-    Nothing, if other tests, another runner or other modules than those of the tree ran, or the command is very long.
-    ``same``: the command's earlier results.
-    """
-    proof, argv = command.proof, command.cmd_argv
-    if proof is None or proof.shadowed or proof.patched or proof.rewritten or len(str(argv)) > _LONGEST_COMMAND:
+    """Return the results of a command, as ``played_tests``. ``same``: the command's earlier results."""
+    outcomes = await _outcomes(artifacts, command.proof.table) if command.proof is not None else {}
+    if not (found := played_tests(command, outcomes, trees, most)):
         return []
-    if not (outcomes := await _outcomes(artifacts, proof.table)):
-        return []
-    failed = sorted(name for name, outcome in outcomes.items() if outcome == "failed")[:most]
     watched = dict.fromkeys(name for part in same for name in part.failed)
     passed = tuple(islice((name for name in watched if outcomes.get(name) == "passed"), most))
-    again = tuple(name for name in failed if name in proof.failed_before)
-    found = [PlayedTests(cmd_argv=argv, tree=trees[0], failed=tuple(failed), passed=passed, table=proof.table)]
-    found += [PlayedTests(cmd_argv=argv, tree=trees[1], failed=again)] if again else []
-    return [replace(part, passed_before=await _passed_before(artifacts, part, same)) for part in found]
+    parts = (replace(found[0], passed=passed), *found[1:])
+    return [replace(part, passed_before=await _passed_before(artifacts, part, same)) for part in parts]
 
 
 async def _passed_before(artifacts: Artifacts, part: PlayedTests, same: Sequence[PlayedTests]) -> tuple[str, ...]:

@@ -5,18 +5,19 @@ Pure. A flake is a label for people. It never changes a verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from gatewright.contracts import FlakyTest, GateReport
-from gatewright.contracts.reports import PlayedTests
+from gatewright.contracts.reports import PlayedTests, TestCommand
 from gatewright.ecosystems.records import read_table
 from gatewright.run.state import Run
 
 #: Maximum number of failed tests of a report, and of passed ones, that are recorded.
 MOST_NAMES: Final = 100
-#: Characters of a test id that is recorded, and bytes of a table that is read.
+#: Characters of a recorded command, of a test id that is recorded, and bytes of a table that is read.
+_LONGEST_COMMAND: Final = 2_000
 _LONGEST_NAME: Final = 300
 _LARGEST_TABLE: Final = 16 * 1024 * 1024
 
@@ -45,6 +46,24 @@ class Tally:
     last_failed_at: str = ""
     failed: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
+
+
+def played_tests(
+    command: TestCommand, outcomes: Mapping[str, str], trees: tuple[str, str], most: int
+) -> tuple[PlayedTests, ...]:
+    """Return the failed tests of a command on ``trees``: the candidate, and the baseline where they ran again.
+
+    Nothing, if other tests, another runner or other modules than those of the tree ran, or the command is very long.
+    ``outcomes``: its table. At most ``most`` names.
+    """
+    proof, argv = command.proof, command.cmd_argv
+    odd = proof is None or proof.shadowed or proof.patched or proof.rewritten or len(str(argv)) > _LONGEST_COMMAND
+    if proof is None or odd or not outcomes:
+        return ()
+    failed = tuple(sorted(name for name, outcome in outcomes.items() if outcome == "failed")[:most])
+    again = tuple(name for name in failed if name in proof.failed_before)
+    found = PlayedTests(cmd_argv=argv, tree=trees[0], failed=failed, table=proof.table)
+    return (found, PlayedTests(cmd_argv=argv, tree=trees[1], failed=again)) if again else (found,)
 
 
 def recorded_tests(run: Run, gates: Iterable[GateReport]) -> list[RecordedTests]:

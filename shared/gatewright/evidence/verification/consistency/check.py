@@ -34,7 +34,7 @@ from gatewright.evidence.verification.consistency.sequence import check_sequence
 from gatewright.evidence.verification.consistency.signed import check_signed
 from gatewright.evidence.verification.consistency.subjects import check_subjects
 from gatewright.evidence.verification.consistency.summons import check_summons
-from gatewright.evidence.verification.consistency.tables import check_tables
+from gatewright.evidence.verification.consistency.tables import check_played, check_tables
 from gatewright.evidence.verification.consistency.transfers import check_transfers
 from gatewright.evidence.verification.reading import Reading
 
@@ -47,6 +47,7 @@ FileCheck = Callable[[ReplayedRun, Reading, int], Iterable[Contradiction]]
 CHECKS_OF_FILES: tuple[FileCheck, ...] = (
     check_change,
     check_tables,
+    check_played,
     check_sizes,
     check_evidence,
     check_memory,
@@ -92,7 +93,7 @@ def check_consistency(reading: Reading, step: int) -> str:
     8. ending: landing and end follow from all that
     9. change: patch, list of names and shards cover the same files
     10. signed: the two statements agree
-    11. tables: reports count the tests in their stored tables
+    11. tables: reports count the tests in their stored tables, and verdicts name their results
     12. sizes: candidates changed the recorded number of lines
     13. approvals: people were asked by the rules, and every decision is signed by an authorised person about exactly that
         request
