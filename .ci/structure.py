@@ -141,7 +141,7 @@ def rows(found: Measures) -> list[Row]:
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
         # Deployments, Maven, suggested tests and judged claims raised this bound from 157,000.
-        Row("lines of the product", found.lines, 159_570, 100_000),
+        Row("lines of the product", found.lines, 159_580, 100_000),
         Row("modules of at most 60 lines", len(found.against["short modules"]), 206, 150),
         Row("median lines of a module", sizes[len(sizes) // 2], 114, 120, least=True),
         Row("modules in app/cli", in_cli, 78, 50),

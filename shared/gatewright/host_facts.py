@@ -17,7 +17,8 @@ import msgspec
 
 from gatewright.contracts.vocabulary import Interpreter, Surroundings
 from gatewright.environment_state import EnvironmentSnapshot
-from gatewright.sandbox.environments import Shown, environments_of, read_record
+from gatewright.errors import ConfigurationError
+from gatewright.sandbox.environments import Environments, Shown, environments_of, read_record
 from gatewright.sandbox.port import SOURCE_DATE_EPOCH
 from gatewright.sandbox.system import environment as variables_inside
 from gatewright.sandbox.system import fixed_variables
@@ -54,6 +55,14 @@ def host() -> dict[str, str]:
     return {"system": system.sysname, "release": system.release, "machine": system.machine}
 
 
+def _variables(shown: Environments) -> tuple[str, ...] | None:
+    """Return the names of the variables of commands; None for an invalid environment, in which no command runs."""
+    try:
+        return tuple(sorted(variables_inside(shown, home="", source_date_epoch=SOURCE_DATE_EPOCH, workspace="")))
+    except ConfigurationError:
+        return None
+
+
 def surroundings(
     *,
     sandbox: Mapping[str, str] | None = None,
@@ -67,7 +76,6 @@ def surroundings(
     """
     shown = environments_of(prefix)
     prefixes, image = shown.prefixes, shown.image
-    seen = variables_inside(shown, home="", source_date_epoch=SOURCE_DATE_EPOCH, workspace="")
     interpreters = (found for found in map(interpreter, prefixes) if found is not None)
     return Surroundings(
         versions=program_versions(**{**(versions or {}), **_prepared_facts(prefixes)}),
@@ -77,7 +85,7 @@ def surroundings(
         environment=environment.document() if environment is not None else None,
         image=image.record.image if image is not None else None,
         fixed=fixed_variables(SOURCE_DATE_EPOCH) if sandbox is not None else None,
-        variables=tuple(sorted(seen)) if sandbox is not None else None,
+        variables=_variables(shown) if sandbox is not None else None,
     )
 
 
