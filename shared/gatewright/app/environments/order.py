@@ -102,7 +102,7 @@ def _faults(order: EnvironmentOrder) -> Iterator[Fault]:  # 2
     named = [(f"/files/{at}/path", each.path) for at, each in enumerate(order.files)]
     for pointer, path in (*named, *((f"/names/{at}", name) for at, name in enumerate(order.names))):
         if path in seen:
-            yield Fault(pointer, "repeated", "the order names this path twice")
+            yield Fault(pointer, "invalid", "the order names this path twice")
         seen.add(path)
         if (fault := path_fault(path.encode())) is not None:
             yield Fault(pointer, "unsafe_path", f"the path {fault}")
