@@ -25,7 +25,7 @@ from gatewright.app.environments.prepare import prepare_environments
 from gatewright.environment_inventory.reading import inventory_of
 from tests.ecosystems.python.trees import Tree
 
-#: By language, which cdxgen has to be told.
+#: Each with its language, an option of cdxgen.
 PROJECTS = {
     "web server": ("python", ("flask", "sqlalchemy", "requests")),
     "data": ("python", ("numpy", "pandas", "cryptography")),

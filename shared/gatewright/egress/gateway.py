@@ -24,7 +24,7 @@ from gatewright.egress.answer import GONE, Answer, close_politely
 from gatewright.egress.authority import PullAuthority
 from gatewright.egress.policy import EgressPolicy
 from gatewright.egress.record import EgressRecord
-from gatewright.egress.request_head import MOST_BYTES, RequestHead, parse_head, read_chunks, read_head
+from gatewright.egress.request_head import MOST_BYTES, RequestHead, body_too_large, parse_head, read_chunks, read_head
 from gatewright.egress.upstream import Exchange, Upstream, unpack_part
 from gatewright.errors import DeniedError, GatewrightError, UnavailableError
 
@@ -74,7 +74,7 @@ class Sending(NamedTuple):
             words = f"{head.method} is no method of {source}: add it to its `methods` if that is meant"
             raise DeniedError(words, code="egress_method_refused")
         if head.length > self.most:
-            raise DeniedError(f"a body has at most {self.most} bytes: raise `body_bytes`", code="egress_limit")
+            raise body_too_large(self.most)
 
 
 class EgressGateway:
@@ -312,7 +312,7 @@ def _unpack(body: bytes, most: int) -> bytes:
     """Return the content of a gzip body: it is judged, and sent on. Raises DeniedError (``egress_limit``), ValueError."""
     content = unpack_part(unpacker := zlib.decompressobj(wbits=31), body, most)
     if len(content) > most:
-        raise DeniedError(f"a body has at most {most} bytes", code="egress_limit")
+        raise body_too_large(most)
     if not unpacker.eof or unpacker.unused_data:
         raise ValueError("the compressed body is not one whole part")
     return content

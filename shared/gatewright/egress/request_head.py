@@ -96,7 +96,7 @@ async def read_chunks(reader: asyncio.StreamReader, most: int) -> bytes:
             raise _malformed("a chunk begins with its size in hexadecimal digits, and nothing else")
         length = int(size["size"], 16)
         if len(body) + length > most:
-            raise DeniedError(f"a body has at most {most} bytes: raise `body_bytes`", code="egress_limit")
+            raise body_too_large(most)
         body += await reader.readexactly(length)
         if await _line(reader) != b"\r\n":
             raise _malformed("a chunk ends with CR LF, and the last one has no trailers")
@@ -150,6 +150,11 @@ def _check_headers(headers: Mapping[str, str], *, bodies: bool) -> None:
     if refused:
         form = "a body with its length or in chunks" if bodies else "GET or HEAD without a body, upgrade or other method"
         raise _malformed(f"{refused[0]}: send {form}")
+
+
+def body_too_large(most: int) -> DeniedError:
+    """Return the refusal (``egress_limit``) of a body of more than ``most`` bytes."""
+    return DeniedError(f"a body has at most {most} bytes (`body_bytes` of a deployment)", code="egress_limit")
 
 
 def _malformed(message: str) -> DeniedError:

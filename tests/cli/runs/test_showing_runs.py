@@ -125,6 +125,12 @@ def test_a_gate_that_ordered_a_fix_is_not_blamed_later() -> None:
     assert other.failing_gate is None
 
 
+#: A command that passed.
+SUITE = TestCommand(
+    name="suite", cmd_argv=("pytest",), must_pass=True, timeout_sec=60.0, exit_code=0, duration_sec=1.0, stdout="", stderr=""
+)
+
+
 def remarked_events() -> list[OrchestratorEvent]:
     """A run that lands, with a remark of its diff gate, of its reviewer and of its tests."""
     baseline = BaselineTests(
@@ -143,17 +149,7 @@ def remarked_events() -> list[OrchestratorEvent]:
         baseline_tests=baseline,
         mutation=sample,
     )
-    command = TestCommand(
-        name="suite",
-        cmd_argv=("pytest",),
-        must_pass=True,
-        timeout_sec=60.0,
-        exit_code=0,
-        duration_sec=1.0,
-        stdout="",
-        stderr="",
-        proof=proof,
-    )
+    command = structs.replace(SUITE, proof=proof)
     finding = Finding(code="odd_import", message="looks for a test runner", blocking=False, path="src/a.py", line=3)
     remark = Remark(rule="line_ends", message="The line ends are mixed.", path="src/b.py")
     events = []
@@ -254,17 +250,8 @@ def test_result_has_the_promised_shape() -> None:
 def test_the_failure_names_what_the_failed_command_checks() -> None:
     view = view_after(Script())
     assert view.run.tests is not None
-    bad = TestCommand(
-        name="types",
-        cmd_argv=("mypy",),
-        must_pass=True,
-        timeout_sec=60.0,
-        exit_code=1,
-        duration_sec=1.0,
-        stdout="",
-        stderr="",
-    )
-    good = structs.replace(bad, name="unit", cmd_argv=("pytest",), exit_code=0)
+    good = structs.replace(SUITE, name="unit")
+    bad = structs.replace(SUITE, name="types", cmd_argv=("mypy",), exit_code=1)
     optional = structs.replace(bad, name="style", cmd_argv=("ruff",), must_pass=False)
     tests = structs.replace(view.run.tests, commands=(optional, good, bad))
     for code, named in (("tests_failed", "typecheck"), ("hidden_tests_failed", "typecheck"), ("test_unproven", None)):

@@ -437,6 +437,15 @@ class VotedReview(SimulatedRun):
         return dataclasses.replace(verdict, **known) if isinstance(verdict, q.IntakeVerdict) else verdict  # type: ignore[arg-type]
 
 
+def code_after_the_deadline(run: Run) -> str:
+    late = decide(run, DeadlineReached("time"), [], NOW + timedelta(hours=1))
+    assert late is not None
+    ended = fold([late], run)
+    assert ended is not None
+    assert ended.failure is not None
+    return ended.failure.code
+
+
 @pytest.mark.parametrize("from_contract", [True, False])
 def test_a_review_does_not_pass_before_people_voted(from_contract: bool) -> None:
     world = VotedReview(Script(task_type="REVIEW", from_contract=from_contract))
@@ -448,12 +457,7 @@ def test_a_review_does_not_pass_before_people_voted(from_contract: bool) -> None
         "AWAITING_APPROVAL", "S3", ["pending"]
     )  # fmt: skip
     assert [asked.request.on_yes for asked in run.approvals.values()] == ["the review passes, and nothing lands"]
-    late = decide(run, DeadlineReached("time"), [], NOW + timedelta(hours=1))
-    assert late is not None
-    ended = fold([late], run)
-    assert ended is not None
-    assert ended.failure is not None
-    assert ended.failure.code == "approval_expired"
+    assert code_after_the_deadline(run) == "approval_expired"
 
 
 @pytest.mark.parametrize(
@@ -482,12 +486,7 @@ def test_a_person_is_asked_before_commits_are_examined(task_type: TaskType) -> N
     run = world.run
     assert run is not None
     assert (run.state, run.parked_from, run.tasks, run.candidate) == ("AWAITING_APPROVAL", "S1", {}, None)
-    late = decide(run, DeadlineReached("time"), [], NOW + timedelta(hours=1))
-    assert late is not None
-    ended = fold([late], run)
-    assert ended is not None
-    assert ended.failure is not None
-    assert ended.failure.code == "approval_expired"
+    assert code_after_the_deadline(run) == "approval_expired"
 
 
 def test_a_rule_that_approves_by_itself_lets_a_test_run_go_on() -> None:

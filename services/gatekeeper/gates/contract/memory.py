@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
@@ -14,6 +13,7 @@ from gatewright.contracts import EvidenceBundle, RunRequest, TaskContract, codec
 from gatewright.contracts.progress import MemoryEntry
 from gatewright.contracts.vocabulary import Artifact, Document
 from gatewright.evidence.projection.progress import repository_digest
+from gatewright.evidence.store.address import is_run
 from gatewright.order_artifacts.canonical_memory import MEMORY, memory_of, without_memory
 from gatewright.research.findings import FINDINGS
 from gatewright.run.state import Run
@@ -24,7 +24,6 @@ GIVEN: Final = "memory_given"
 RESULTS: Final = "results"
 #: Finds a run by its id, or None.
 FindRun = Callable[[str], Awaitable[Run | None]]
-_RUN_ID = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 
 class RunMemories(Protocol):
@@ -88,7 +87,7 @@ async def judge_results(context: GateContext, document: RunRequest | TaskContrac
         if not artifact.name.startswith(RESULT):
             continue
         run_id = artifact.name.removeprefix(RESULT)
-        run = await find(run_id) if _RUN_ID.fullmatch(run_id) else None
+        run = await find(run_id) if is_run(run_id) else None
         if run is None or run.expired is not None or run.publisher != publisher:
             report.checked(f"{RESULTS}.{run_id[:64]}", "not compared: a claim of the publisher")
             continue

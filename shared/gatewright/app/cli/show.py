@@ -294,10 +294,11 @@ async def wait_for_run(client: Client, wanted: str | None, note: Callable[[str],
         MalformedError: ``run_unknown`` or ``run_ambiguous``, this cannot be the id of a future run.
     """
     from gatewright.app.cli.runs.ledger_source import LedgerSource
-    from gatewright.app.cli.runs.sources import WHOLE_ID, find_run
+    from gatewright.app.cli.runs.sources import find_run
+    from gatewright.evidence.store.address import is_run
 
     source = LedgerSource(client)
-    by_id = wanted is not None and WHOLE_ID.fullmatch(wanted) is not None  # only a full id can be that of a future run
+    by_id = wanted is not None and is_run(wanted)  # only a full id can be that of a future run
     notified = False
     while True:
         try:

@@ -22,7 +22,7 @@ _COMMIT: Final = TextPattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 #: Bytes of one request of git: the commits that it wants, and those that it has.
 _MOST_BYTES: Final = 1 << 20
 _POSTS: Final = ("POST",)
-#: Settings of git in the box: it neither asks nor reads other configuration.
+#: Git in the box neither asks for a password, nor reads the system's configuration, nor fetches objects of LFS.
 GIT_VARIABLES: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_LFS_SKIP_SMUDGE": "1"}
 
 

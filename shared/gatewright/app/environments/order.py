@@ -60,13 +60,10 @@ class _ReadTree:
         return self.tree.paths
 
     async def read(self, path: str) -> bytes | None:
-        """See ``TreeFiles.read``. Raises NotPreparedError beyond ``MOST_BYTES``."""
+        """See ``TreeFiles.read``."""
         content = await self.tree.read(path)
         if content is not None:
             self.files[path] = content
-            if sum(map(len, self.files.values())) > MOST_BYTES:
-                words = f"the files that name packages have more than {MOST_BYTES >> 20} MiB, which the bus does not carry"
-                raise NotPreparedError(f"{words}; prepare the environment where the roles run, and give --env DIR")
         return content
 
 
@@ -74,6 +71,9 @@ async def environment_order(tree: TreeFiles, commands: Sequence[str]) -> Environ
     """Return the order for ``commands`` on ``tree``. Raises NotPreparedError, as ``prepare_environments`` does."""
     seen = _ReadTree(tree)
     await read_inputs(seen, commands)  # 1
+    if sum(map(len, seen.files.values())) > MOST_BYTES:
+        words = f"the files that name packages have more than {MOST_BYTES >> 20} MiB, which the bus does not carry"
+        raise NotPreparedError(f"{words}; prepare the environment where the roles run, and give --env DIR")
     files = tuple(
         OrderedFile(path=path, sha256=hashlib.sha256(content).hexdigest(), content=content)
         for path, content in sorted(seen.files.items())

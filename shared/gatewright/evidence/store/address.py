@@ -77,7 +77,7 @@ def parse_run(given: str) -> tuple[StoreAddress, str]:
         StoreError: it is no valid URL (``store_address_invalid``).
     """
     place, _, run_id = given.rstrip("/").rpartition("/")
-    if not _RUN.fullmatch(run_id):
+    if not is_run(run_id):
         raise _invalid("the address of a bundle ends with the whole id of its run: s3://BUCKET/PREFIX/run-...")
     return parse_store(place), run_id
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import heapq
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,7 @@ from gatewright.app.feed.claims import ReportedClaims
 from gatewright.clock import timestamp
 from gatewright.contracts import FlakyTests, OrchestratorEvent, codec
 from gatewright.errors import GatewrightError, MalformedError, UnavailableError
-from gatewright.evidence.store.address import is_address, parse_run
+from gatewright.evidence.store.address import is_address, is_run, parse_run
 from gatewright.foreign_documents import read_json
 from gatewright.run.state import Run
 from gatewright.view.run_view import RunView, view_of
@@ -35,8 +34,6 @@ _SHOWN = 5
 _LONGEST_LINE = 16 << 20
 #: Maximum bundles in which flaky tests are searched.
 _MOST_PLAYED = 500
-#: A full run id, as the gatekeeper makes it.
-WHOLE_ID = re.compile(r"run-[0-9a-f]{20}")  # noqa: TID251 - linear: of a fixed length
 
 RUNS_FOLDER = "runs"
 EVENTS_FILE = "events.jsonl"
@@ -189,7 +186,7 @@ async def find_run(source: RunSource, wanted: str | None) -> str:
         if not newest.runs:
             raise MalformedError("there are no runs yet", code="run_unknown")
         return newest.runs[0].run_id
-    if WHOLE_ID.fullmatch(wanted):
+    if is_run(wanted):
         return wanted  # the reader checks whether it exists
     matching = await source.beginning(wanted) or await source.beginning(f"run-{wanted}")
     if wanted in matching:
