@@ -10,13 +10,14 @@ import asyncio
 import base64
 import hashlib
 import json
+import operator
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -24,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from tests.ecosystems.python.trees import Tree
-from tests.environments.registries import packed
+from tests.environments.registries import crate, packed, served
+from tests.environments.test_rust import cargo_for
 from tests.environments.wheels import make_wheel
 from tests.registries.servers import Server, devpi, verdaccio
 
@@ -34,32 +36,28 @@ ROUNDS = 5
 BYTES = 20_000
 
 
-def measure(name: str, folder: Path, tree: Tree, command: str, installer: Installer, outside: Callable[[Path], None]) -> None:
-    """Print the medians of both, and of what the gateway adds."""
-    times: dict[str, list[float]] = {"outside": [], "inside": []}
-    for n in range(ROUNDS):
-        place = folder / f"round-{n}"
-        place.mkdir()
-        begun = time.perf_counter()
-        outside(place)
-        times["outside"].append(time.perf_counter() - begun)
-        begun = time.perf_counter()
+def measure(
+    name: str, folder: Path, tree: Tree, command: str, installer: Installer, outside: Mapping[str, Callable[[Path], None]]
+) -> None:
+    """Print the medians of all ways, and of what the gateway adds to each way outside of a box, in pairs of one round."""
+
+    def inside(place: Path) -> None:
         asyncio.run(prepare_environments(place / "home", tree, (command,), installer, lambda _: None))
-        times["inside"].append(time.perf_counter() - begun)
-        shutil.rmtree(place)
-    shown = {each: f"{statistics.median(found):.2f} s ({min(found):.2f} to {max(found):.2f})" for each, found in times.items()}
-    ratio, added = (statistics.median(map(how, times["inside"], times["outside"])) for how in (_ratio, _difference))
-    print(
-        f"{name}, {PACKAGES} packages: outside {shown['outside']}, inside {shown['inside']}, {added:+.2f} s, {ratio:.2f} times"
-    )
 
-
-def _ratio(inside: float, outside: float) -> float:
-    return inside / outside
-
-
-def _difference(inside: float, outside: float) -> float:
-    return inside - outside
+    ways = {**outside, "inside": inside}
+    walls: dict[str, list[float]] = {each: [] for each in ways}
+    for n in range(ROUNDS):
+        for way, install in ways.items():
+            place = folder / f"round-{n}"
+            place.mkdir()
+            begun = time.perf_counter()
+            install(place)
+            walls[way].append(time.perf_counter() - begun)
+            shutil.rmtree(place)
+    for way, found in walls.items():
+        added, ratio = (statistics.median(map(how, walls["inside"], found)) for how in (operator.sub, operator.truediv))
+        shown = f"{statistics.median(found):.2f} s ({min(found):.2f} to {max(found):.2f})"
+        print(f"{name}, {PACKAGES} packages, {way}: {shown}; inside {added:+.2f} s, {ratio:.2f} times", flush=True)
 
 
 def _noise(name: str) -> str:
@@ -86,7 +84,7 @@ def npm(folder: Path) -> None:
             words = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(place / "cache")]
             subprocess.run(words, cwd=place, env=own, check=True, capture_output=True)
 
-        measure("npm", folder, Tree(files), "node t.js", Installer(own), outside)
+        measure("npm", folder, Tree(files), "node t.js", Installer(own), {"outside": outside})
 
 
 def _publish(server: Server, name: str) -> None:
@@ -109,15 +107,47 @@ def pip(folder: Path) -> None:
         )
 
         def outside(place: Path) -> None:
-            (place / "requirements.txt").write_text(lines)
-            subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
-            words = [sys.executable, "-m", "pip", "--python", str(place / "venv/bin/python"), "install", "--no-cache-dir"]
-            subprocess.run([*words, "-r", "requirements.txt"], cwd=place, env=own, check=True, capture_output=True)
+            install(place, "--without-pip", sys.executable, "-m", "pip", "--python", str(place / "venv/bin/python"))
 
-        measure("pip", folder, Tree({"requirements.txt": lines}), "python t.py", Installer(own), outside)
+        def with_own_pip(place: Path) -> None:
+            install(place, "--clear", str(place / "venv/bin/python"), "-m", "pip")
+
+        def install(place: Path, option: str, *pip: str) -> None:
+            (place / "requirements.txt").write_text(lines)
+            subprocess.run([sys.executable, "-m", "venv", option, place / "venv"], check=True)
+            words = [*pip, "install", "--no-cache-dir", "-r", "requirements.txt"]
+            subprocess.run(words, cwd=place, env=own, check=True, capture_output=True)
+
+        ways = {"outside, the host's pip": outside, "outside, an own pip": with_own_pip}
+        measure("pip", folder, Tree({"requirements.txt": lines}), "python t.py", Installer(own), ways)
+
+
+def cargo(folder: Path) -> None:
+    pages: dict[str, bytes] = {}
+    with served(pages) as address:
+        for n in range(PACKAGES):
+            pages.update(crate(f"needed{n}", f"// {_noise(str(n))}\n", address))
+        user = cargo_for(folder, address)
+        project = folder / "project"
+        needed = "".join(f'needed{n} = "1"\n' for n in range(PACKAGES))
+        files = {"Cargo.toml": f'[package]\nname = "top"\nversion = "0.1.0"\n[dependencies]\n{needed}', "src/lib.rs": ""}
+        (project / "src").mkdir(parents=True)
+        for each, text in files.items():
+            (project / each).write_text(text)
+        subprocess.run(["cargo", "generate-lockfile", "-q"], cwd=project, env=user.variables, check=True)
+        files["Cargo.lock"] = (project / "Cargo.lock").read_text()
+
+        def outside(place: Path) -> None:
+            (place / "cargo").mkdir()
+            shutil.copy(folder / "user/config.toml", place / "cargo")
+            words = ["cargo", "vendor", "--locked", "--versioned-dirs", "--respect-source-config", "-q", str(place / "vendor")]
+            own = {**user.variables, "CARGO_HOME": str(place / "cargo")}
+            subprocess.run(words, cwd=project, env=own, check=True, capture_output=True)
+
+        measure("cargo", folder, Tree(files), "cargo test", user, {"outside": outside})
 
 
 if __name__ == "__main__":
-    for each in (npm, pip):
+    for each in (npm, pip, cargo):
         with tempfile.TemporaryDirectory(prefix="gatewright-bench-") as place:
             each(Path(place))

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -33,6 +34,7 @@ from gatewright.version import __version__
 #: Bytes of an index page, which is read as a whole, and the number of them at a time.
 _INDEX_BYTES: Final = 32 << 20
 _INDEXES: Final = 4
+_SMALL: Final = 1 << 16
 _CONNECT_SECONDS: Final = 15.0
 _IDLE_SECONDS: Final = 60.0
 _KEPT: Final = ("Content-Type", "ETag", "Last-Modified", "Cache-Control")
@@ -90,9 +92,9 @@ class Upstream:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[None]:
         """Have a pool of connections within. The environment's proxies are not used."""
-        # SSL_CERT_FILE and SSL_CERT_DIR of this process name other authorities than the system's.
-        tls = self._tls or ssl.create_default_context()
-        connector = aiohttp.TCPConnector(resolver=PinnedResolver(self._pins), use_dns_cache=False, limit=64, ssl=tls)
+        # SSL_CERT_FILE and SSL_CERT_DIR of this process name other authorities than the system's: reading them is slow.
+        self._tls = self._tls or ssl.create_default_context()
+        connector = aiohttp.TCPConnector(resolver=PinnedResolver(self._pins), use_dns_cache=False, limit=64, ssl=self._tls)
         async with aiohttp.ClientSession(
             connector=connector,
             trust_env=False,
@@ -167,7 +169,9 @@ class Upstream:
         self._check(url, reply, packed=packed)
         async with self._indexes:
             page = b"".join([part async for part in self._parts(reply, exchange, _INDEX_BYTES, packed=packed)])
-            await asyncio.to_thread(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
+            learn = partial(self._allowed.learn, str(url), reply.headers.get("Content-Type", ""), page)
+            # A change of threads costs more than a small page, and waits for a processor once more.
+            await asyncio.to_thread(learn) if len(page) > _SMALL else learn()
             self._versions[str(url)] = kept.get("ETag", "")
             await answer.begin(200, kept, len(page))
             await answer.send(page)
