@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,10 +19,12 @@ from gatewright.app.environments.prepare import prepare_environments
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressRecord, parse_egress_log
 from gatewright.environment_inventory.reading import inventory_of
+from gatewright.app.environments.git_sources import GitSource, npm_git_source
 from gatewright.sandbox.environments import EGRESS_LOG, Environments, ShownFolder
 from tests.ecosystems.python.trees import Tree
 from tests.ecosystems.test_rust import needs_cargo
-from tests.environments.registries import crate, served
+from tests.environments.registries import NpmRegistry, crate, served
+from tests.environments.test_node import needs_npm, npm_for
 from tests.environments.test_pull import left_over
 from tests.environments.test_rust import cargo_for
 from tests.environments.wheels import index_of, make_wheel, pip_from
@@ -50,6 +53,14 @@ PACKAGE = {
     "led.py": "WORD = 'led'\n",
 }
 
+#: npm would install, for the script, what the repository needs for its development.
+NODE = {
+    "package.json": json.dumps(
+        {"name": "led", "version": "0.3.0", "scripts": {"build": "exit 1"}, "devDependencies": {"absent": "1"}}
+    ),
+    "index.js": "exports.word = 'led';\n",
+}
+
 
 @dataclass
 class Forge:
@@ -74,7 +85,7 @@ def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
     source = Repository(tmp_path / "led", tmp_path / "git-home")
     source.path.mkdir()
     source.git("init", "--quiet", "--template=", "--initial-branch=main")
-    commit = source.commit({**{path: text.encode() for path, text in (CRATE | PACKAGE).items()}})
+    commit = source.commit({**{path: text.encode() for path, text in (CRATE | PACKAGE | NODE).items()}})
     source.commit({"led.py": b"WORD = 'newer'\n", "src/lib.rs": b'compile_error!("newer");\n'})
     subprocess.run(["git", "clone", "--quiet", "--bare", source.path, tmp_path / "served/led.git"], check=True)
     for setting in ("uploadpack.allowAnySHA1InWant", "uploadpack.allowFilter"):
@@ -213,3 +224,93 @@ async def test_a_build_reaches_only_named_repositories(tmp_path: Path, forge: Fo
     prefix = await python_with(tmp_path, Forge(forge.server, commit), {"requirements.txt": "led @ git+REPOSITORY@COMMIT"})
     assert {each.reason for each in logged(prefix) if each.decision == "refused"} == {"egress_address_refused"}
     assert not [each for each in forge.server.seen if "receive-pack" in each.path or "other" in each.path]
+
+
+async def node_with(
+    tmp_path: Path, forge: Forge, *, spec: str = "", resolved: str = "", policy: EgressPolicy | None = None
+) -> tuple[Path, int]:
+    """Prepare a project whose lock has one package of a registry, and one of the repository; the requests of a second time."""
+    registry = NpmRegistry()
+    registry.add("needed", {"index.js": "exports.word = 'needed';\n"})
+    led = spec or f"git+{forge.url}#{forge.commit}"
+    top = {"name": "top", "version": "1.0.0", "dependencies": {"needed": "1.0.0", "led": led}}
+    entry = {"version": "0.3.0", "resolved": resolved or led}
+    lock = registry.lock(top, **{"node_modules/led": entry})
+    tree, asked = Tree({"package.json": json.dumps(top), "package-lock.json": lock}), list[str]()
+    with served(registry.pages, asked) as address:
+        installer = replace(npm_for(tmp_path, address), egress=policy or forge.policy(address))
+        (prefix,) = await prepare_environments(tmp_path / "home", tree, ("node t.js",), installer, print)
+        before = len(asked) + len(forge.server.seen)
+        await prepare_environments(tmp_path / "home", tree, ("node t.js",), installer, print)
+    return prefix, len(asked) + len(forge.server.seen) - before
+
+
+@needs_npm
+async def test_a_locked_repository_of_npm_is_installed(tmp_path: Path, forge: Forge, place: Folder, run: Run) -> None:
+    prefix, again = await node_with(tmp_path, forge)
+    assert again == 0
+    shown = Environments((ShownFolder(prefix),))
+    done = await run("node", "-p", "require('needed').word + ' ' + require('led').word", prefix=shown)
+    assert done.stdout == b"needed led\n", done.stderr
+    (listed,) = inventory_of(shown.watched).trees
+    assert [each.purl for each in listed.packages] == ["pkg:npm/led@0.3.0", "pkg:npm/needed@1.0.0"]
+    assert (listed.unknown, listed.altered, listed.faults) == ((), (), ())
+    assert {(each.method, each.decision) for each in logged(prefix)} == {("GET", "allowed"), ("POST", "allowed")}
+
+
+@needs_npm
+@pytest.mark.parametrize("script", ["prepare", "prepack"])
+async def test_a_repository_that_a_script_makes_is_refused(tmp_path: Path, forge: Forge, script: str) -> None:
+    source = Repository(tmp_path / "led", tmp_path / "git-home")
+    manifest = {"name": "led", "version": "0.3.0", "scripts": {script: "touch made"}}
+    commit = source.commit({"package.json": json.dumps(manifest).encode()})
+    source.git("push", "--quiet", str(tmp_path / "served/led.git"), "HEAD:refs/heads/scripted")
+    with pytest.raises(NotPreparedError, match=rf"led\.git is made by its script `{script}`, which does not run here"):
+        await node_with(tmp_path, Forge(forge.server, commit))
+    assert left_over(tmp_path) == [".lock"]
+
+
+REFUSED_BY_NPM = {
+    "a short commit": ("#0123456", "is no whole commit id"),
+    "a branch": ("#main", "is no whole commit id"),
+    "an absent commit": (f"#{'1' * 40}", "git fetch ended with 128"),
+    "another repository": ("/../other.git#COMMIT", "git fetch ended with 128"),
+}
+
+
+@needs_npm
+@pytest.mark.parametrize(("end", "words"), REFUSED_BY_NPM.values(), ids=REFUSED_BY_NPM.keys())
+async def test_npm_gets_only_a_whole_commit_of_a_repository(tmp_path: Path, forge: Forge, end: str, words: str) -> None:
+    resolved = f"git+{forge.url}{end}".replace("/led.git/..", "").replace("COMMIT", forge.commit)
+    with pytest.raises(NotPreparedError, match=words):
+        await node_with(tmp_path, forge, resolved=resolved, spec=resolved)
+
+
+@needs_npm
+async def test_a_repository_beside_the_locked_one_is_not_read(tmp_path: Path, forge: Forge) -> None:
+    other = f"git+{forge.url.replace('led.git', 'other.git')}"
+    with pytest.raises(NotPreparedError, match="npm ended with"):
+        await node_with(tmp_path, forge, spec=f"{other}#{forge.commit}", resolved=f"git+{forge.url}#{forge.commit}")
+    assert not [each for each in forge.server.seen if "other" in each.path]
+
+
+@needs_npm
+async def test_npm_reads_no_repository_without_a_source_of_git(tmp_path: Path, forge: Forge) -> None:
+    with pytest.raises(NotPreparedError, match=r"ecosystem `git` in egress\.json"):
+        await node_with(tmp_path, forge, policy=EgressPolicy(version="1"))
+    assert forge.server.seen == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["o/led#c", "github:o/led.git#c", "git+https://github.com/o/led.git#c", "git+ssh://git@github.com/o/led.git#c"],
+)
+def test_short_names_of_npm_are_repositories_over_https(text: str) -> None:
+    assert npm_git_source(text) == GitSource("https://github.com/o/led.git", "c")
+
+
+@pytest.mark.parametrize(
+    "text", ["^1.0.0", "../led", "~/led", "file:led", "npm:@o/led", "git+file:///led", "git://a/led", None]
+)
+def test_other_references_of_npm_are_no_repositories(text: str | None) -> None:
+    assert npm_git_source(text) is None

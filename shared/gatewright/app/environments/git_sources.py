@@ -18,6 +18,9 @@ from gatewright.egress.gateway import Sending
 from gatewright.egress.policy import EgressPolicy, source_of
 from gatewright.patterns import TextPattern
 
+#: Hosts that npm knows by a short name, and for which it writes an address of ssh into its lock.
+NPM_HOSTS: Final = {"github": "github.com", "gitlab": "gitlab.com", "bitbucket": "bitbucket.org"}
+_SHORT: Final = TextPattern(r"(?:(?P<host>github|gitlab|bitbucket):)?(?P<path>[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+)")
 _COMMIT: Final = TextPattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 #: Bytes of one request of git: the commits that it wants, and those that it has.
 _MOST_BYTES: Final = 1 << 20
@@ -52,6 +55,19 @@ def cargo_git_source(text: str, installer: Installer) -> GitSource | None:
     url, _, query = address.partition("?")
     named = [pair for pair in parse_qsl(query) if pair[0] in {"branch", "tag", "rev"}]
     return permitted(GitSource(url, commit, named[0] if named else None), installer)
+
+
+def npm_git_source(text: object) -> GitSource | None:
+    """Return the repository of a package in a lock or a package.json of npm; None for what is none over https.
+
+    Its commit is what follows ``#``: ``permitted`` refuses all but a commit id.
+    """
+    address, _, commit = text.partition("#") if isinstance(text, str) else ("", "", "")
+    if short := _SHORT.fullmatch(address):
+        return GitSource(f"https://{NPM_HOSTS[short.get('host', 'github')]}/{short['path'].removesuffix('.git')}.git", commit)
+    for host in NPM_HOSTS.values():
+        address = address.replace(f"git+ssh://git@{host}/", f"git+https://{host}/", 1)
+    return GitSource(address.removeprefix("git+"), commit) if address.startswith("git+https://") else None
 
 
 def permitted(source: GitSource, installer: Installer) -> GitSource:

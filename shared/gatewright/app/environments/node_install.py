@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.git_sources import GIT_VARIABLES, git_addresses, permitted
 from gatewright.app.environments.node_recipe import (
     ADVICE,
     NPM_LOCKS,
@@ -34,12 +35,13 @@ from gatewright.app.environments.node_recipe import (
     with_lock,
 )
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made
-from gatewright.app.environments.pull import pull_phase
+from gatewright.app.environments.pull import PullPhase, pull_phase
 from gatewright.app.environments.registries import NodeAddresses, NodeRegistries, host_of, node_registries
 from gatewright.app.environments.tool import run_tool, write_files
 from gatewright.ecosystems.node.commands import runner_folder
 from gatewright.ecosystems.node.members import PACKAGES
 from gatewright.ecosystems.port import TreeFiles
+from gatewright.foreign_documents import UnreadableDocumentError, read_json, table_of
 from gatewright.sandbox.environments import CACHES
 
 _FILES = "files"
@@ -47,14 +49,10 @@ _FILES = "files"
 _VERSION = 2
 #: The installer by the name of its lock: program, arguments.
 _NPM = ("--ignore-scripts", "--no-audit", "--no-fund", "--include=dev", "--include=optional", "--include=peer")
-_NPM_MORE = (
-    "--install-links=false",
-    "--bin-links",
-    "--allow-git=none",
-    "--git=/nonexistent",
-    "--loglevel=error",
-    "--no-progress",
-)
+_NPM_MORE = ("--install-links=false", "--bin-links", "--loglevel=error", "--no-progress")
+#: Scripts that make the content of a package from its repository.
+_MAKING = frozenset({"prepack", "prepare"})
+_NO_GIT = ("--allow-git=none", "--git=/nonexistent")
 #: For a project without a lock: npm writes one, and installs nothing. npm does not follow a registry package that refers to
 #: an archive elsewhere; an older npm does, and is refused afterwards.
 _LOCKED = ("install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--allow-remote=none")
@@ -93,6 +91,11 @@ def _plan(recipe: NodeRecipe, installer: Installer) -> EnvironmentPlan:
     found = shutil.which(program, path=installer.search)
     if found is None:
         raise NotPreparedError(f"{recipe.named} is installed by {program}, which this host has not: install it, or {ADVICE}")
+    for each in recipe.git:
+        try:
+            permitted(each, installer)
+        except NotPreparedError as error:
+            raise NotPreparedError(f"{recipe.named}: {error.message}; {ADVICE}") from error
     node = shutil.which("node", path=installer.search)
     # Packages are chosen by the system that they are installed on.
     facts = (_VERSION, program, os.uname().machine, node, recipe.folder)
@@ -114,7 +117,8 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
         user = await node_registries(program, Path(name), installer)
         on_host = partial(run_tool, folder=Path(name), environment=_variables(installer))
         version = [user.version] if user.version else (await on_host((program, "--version"))).decode("utf-8", "replace").split()
-    addresses = partial(NodeAddresses, user=user, lock=recipe.files.get(recipe.lock, b""))
+    given = git_addresses(recipe.git)
+    addresses = partial(NodeAddresses, user=user, lock=recipe.files.get(recipe.lock, b""), given=given)
     async with pull_phase(prefix, installer, user.registries, addresses) as phase:
         node = shutil.which("node", path=installer.search)
         own = {
@@ -129,7 +133,9 @@ async def _make(prefix: Path, *, recipe: NodeRecipe, program: str, installer: In
                 await _install_unlocked(run, program, top, recipe, user.hosts)
             elif recipe.lock in NPM_LOCKS:
                 _refuse_unknown(recipe, user.hosts)  # 1
-                await run((program, "ci", *_NPM, *_NPM_MORE, "--prefix", str(top)))  # 2
+                own |= await _fetch_repositories(phase, recipe)
+                more = ("--allow-git=all",) if recipe.git else _NO_GIT
+                await run((program, "ci", *_NPM, *_NPM_MORE, *more, "--prefix", str(top)))  # 2
             elif recipe.lock == "pnpm-lock.yaml":
                 await run((program, *_PNPM, "--dir", str(top)))
             else:
@@ -151,11 +157,14 @@ async def _install_unlocked(
     Not by ``npm ci``: that wants each package of the lock to be there, also one for another system that the registry has not.
     """
     for words in (_LOCKED, ("install", *_NPM, "--allow-remote=none", "--prefer-offline")):
-        await run((program, *words, *_NPM_MORE, "--package-lock=true", "--prefix", str(top)))
+        await run((program, *words, *_NPM_MORE, *_NO_GIT, "--package-lock=true", "--prefix", str(top)))
         place = top / WRITTEN_LOCK
         if not place.is_file():
             raise NotPreparedError(f"npm wrote no {WRITTEN_LOCK}: make one with `npm install`, and commit it")
-        _refuse_unknown(with_lock(recipe, WRITTEN_LOCK, await asyncio.to_thread(place.read_bytes)), hosts)
+        written = with_lock(recipe, WRITTEN_LOCK, await asyncio.to_thread(place.read_bytes))
+        _refuse_unknown(written, hosts)
+        if written.git:
+            raise NotPreparedError(f"{written.git[0].url} is a git repository: commit a {WRITTEN_LOCK} that names its commit")
 
 
 def _variables(installer: Installer) -> dict[str, str]:
@@ -171,6 +180,38 @@ async def _name_registry(lock: Path, recipe: NodeRecipe, user: NodeRegistries) -
     for host in PUBLIC_HOSTS:
         text = text.replace(f'"https://{host}/', f'"{registry}/')
     await asyncio.to_thread(lock.write_text, text, "utf-8")
+
+
+async def _fetch_repositories(phase: PullPhase, recipe: NodeRecipe) -> dict[str, str]:
+    """Fetch each repository at its commits; return the variables by which npm's git reads them from there.
+
+    npm installs for a package that has scripts all that they need: it is told not to. Raises NotPreparedError for a package
+    that such a script makes.
+    """
+    places: dict[str, Path] = {}
+    for each in recipe.git:
+        git = partial(_run_git, phase, place := places.setdefault(each.url, phase.scratch / f"git-{len(places)}.git"))
+        init = ("git", "init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(place))
+        await phase.run(init, variables=GIT_VARIABLES)
+        heads = (f"+{each.commit}:refs/heads/{name}" for name in ("main", f"at-{each.commit}"))  # npm needs a HEAD
+        await git("fetch", "--quiet", "--depth=1", "--no-tags", each.url, *heads)
+        try:
+            scripts = table_of(read_json(await git("show", f"{each.commit}:package.json"), dict[str, Any]), "scripts")
+        except UnreadableDocumentError as error:
+            raise NotPreparedError(f"the package.json of {each.url} cannot be read: {error}") from error
+        if made := sorted(_MAKING & scripts.keys()):
+            raise NotPreparedError(f"{each.url} is made by its script `{made[0]}`, which does not run here; {ADVICE}")
+    variables = {"GIT_CONFIG_COUNT": str(len(places)), **GIT_VARIABLES} if places else {}
+    for n, (url, place) in enumerate(places.items()):
+        variables[f"GIT_CONFIG_KEY_{n}"] = f"url.{place.with_suffix('').as_uri()}.insteadOf"
+        variables[f"GIT_CONFIG_VALUE_{n}"] = url.removesuffix(".git")
+    resolved = [f"git+{each.url}#{each.commit}" for each in recipe.git]
+    known = (each.replace("git+https://", scheme) for each in resolved for scheme in ("git+https://", "git+ssh://git@"))
+    return {**variables, "_PACOTE_NO_PREPARE_": "\n".join(known)} if resolved else {}
+
+
+async def _run_git(phase: PullPhase, place: Path, *words: str) -> bytes:
+    return await phase.run(("git", *words), folder=place, variables=GIT_VARIABLES)
 
 
 def _refuse_unknown(recipe: NodeRecipe, configured: frozenset[str]) -> None:

@@ -1,7 +1,8 @@
 """Reading of an npm lock and its package.json files, which may request packages of registries only. Pure.
 
 Both are hostile: they could name another host, a git repository, an archive, a folder of this host. Packages of a registry
-are accepted, by name, version and digest, and folders of the repository itself, which are links; all else is refused. The
+are accepted, by name, version and digest, folders of the repository itself, which are links, and with a lock of npm also
+git repositories, which the installer's policy then has to permit; all else is refused. The
 lock that npm writes for a project without one is read in the same way, because it includes the manifests of foreign
 packages.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.git_sources import NPM_HOSTS, GitSource, npm_git_source
 from gatewright.app.environments.plan import PACKAGES as PACKAGES_ALONE
 from gatewright.app.environments.tool import read_file
 from gatewright.ecosystems.node.members import MANIFEST, PACKAGES, member_folders, workspace_globs
@@ -71,6 +73,8 @@ class NodeRecipe:
     files: Mapping[str, bytes]
     #: Hosts of packages, except the public registry, which stands for the configured one.
     hosts: frozenset[str]
+    #: Repositories of packages, as the lock names them.
+    git: tuple[GitSource, ...] = ()
 
     @property
     def sources(self) -> dict[str, str]:
@@ -127,7 +131,7 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     files = {path: await read_file(inside, path) for path in manifests}
     for path, content in files.items():
         parsed = _parse_json(path, content)
-        _check_manifest(path, parsed, inside)
+        _check_manifest(path, parsed, inside, git=lock in NPM_LOCKS)
         files[path] = json.dumps({name: value for name, value in parsed.items() if name not in _UNREAD}).encode()
     if not lock:
         return NodeRecipe(folder, lock, files, frozenset())
@@ -147,8 +151,12 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
 def with_lock(recipe: NodeRecipe, lock: str, content: bytes) -> NodeRecipe:
     """``recipe`` with this lock of npm. Raises NotPreparedError for what is not taken."""
     text = content.decode("utf-8", "replace").replace(f"https://{_YARN_ALIAS}/", f"https://{_PUBLIC}/")
-    hosts = frozenset(_npm_hosts(lock, _parse_json(lock, text.encode()), recipe))
-    return replace(recipe, lock=lock, files={**recipe.files, lock: text.encode()}, hosts=hosts - {_PUBLIC})
+    for host in NPM_HOSTS.values():  # npm would ask for an archive at another host first
+        text = text.replace(f'"git+ssh://git@{host}/', f'"git+https://{host}/')
+    parsed = _parse_json(lock, text.encode())
+    hosts = frozenset(_npm_hosts(lock, parsed, recipe)) - {_PUBLIC}
+    git = dict.fromkeys(found for _, each in _entries(parsed) if (found := npm_git_source(each.get("resolved"))))
+    return replace(recipe, lock=lock, files={**recipe.files, lock: text.encode()}, hosts=hosts, git=tuple(git))
 
 
 async def _folders(tree: TreeFiles) -> tuple[str, ...]:
@@ -183,10 +191,10 @@ def _specs(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {name: spec for each in tables if isinstance(each, dict) for name, spec in each.items() if isinstance(spec, str)}
 
 
-def _check_manifest(path: str, manifest: Mapping[str, Any], tree: TreeFiles) -> None:
+def _check_manifest(path: str, manifest: Mapping[str, Any], tree: TreeFiles, *, git: bool) -> None:
     """Refuse dependencies that npm would fetch from elsewhere: it may look for what the lock lacks."""
     for name, spec in (*_specs(manifest).items(), *_overrides(manifest.get("overrides"), 0)):
-        if not _is_safe(spec, posixpath.dirname(path), tree):
+        if not _is_safe(spec, posixpath.dirname(path), tree) and not (git and npm_git_source(spec)):
             raise NotPreparedError(f"{path} asks for what is not a package of a registry: {name} {spec[:100]!r}; {ADVICE}")
 
 
@@ -217,13 +225,7 @@ def _is_own_folder(path: str, tree: TreeFiles) -> bool:
 
 def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterator[str]:
     """The hosts of all that a lock of npm names. Raises NotPreparedError."""
-    packages = content.get("packages")
-    entries: Iterable[tuple[str, Mapping[str, Any]]]
-    if isinstance(packages, dict):
-        entries = [(name, each) for name, each in packages.items() if isinstance(each, dict)]
-    else:
-        entries = list(_nested_packages(content.get("dependencies"), 0))
-    for name, entry in entries:
+    for name, entry in _entries(content):
         # npm puts each package at the path of its name, and empties existing package folders.
         if not _is_place(name):
             raise _refuse_package(lock, name, name)
@@ -231,6 +233,13 @@ def _npm_hosts(lock: str, content: Mapping[str, Any], tree: TreeFiles) -> Iterat
             yield from _host_of_entry(lock, name, entry, tree)
         elif name and not _is_own_folder(name, tree):
             raise _refuse_package(lock, name, name)
+
+
+def _entries(content: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    packages = content.get("packages")
+    if isinstance(packages, dict):
+        return [(name, each) for name, each in packages.items() if isinstance(each, dict)]
+    return list(_nested_packages(content.get("dependencies"), 0))
 
 
 def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFiles) -> Iterator[str]:
@@ -244,6 +253,8 @@ def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFil
         return
     if isinstance(version, str) and not _is_safe(version, "", tree):
         raise _refuse_package(lock, name, version)
+    if npm_git_source(resolved):
+        return  # its commit is its digest
     if resolved is not None and resolved is not False:
         yield _host(lock, name, resolved)
     if not isinstance(entry.get("integrity"), str):

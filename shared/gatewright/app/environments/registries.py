@@ -233,8 +233,10 @@ class UserIndexes:
 class NodeAddresses(UserIndexes):
     """The archives that a lock or a package's page names, at the registries that stand for the public one."""
 
-    def __init__(self, sources: tuple[EgressSource, ...], user: NodeRegistries, lock: bytes) -> None:
-        super().__init__(sources)
+    def __init__(
+        self, sources: tuple[EgressSource, ...], user: NodeRegistries, lock: bytes, given: Collection[str] = ()
+    ) -> None:
+        super().__init__(sources, given=given)
         self._registries = tuple(each.rstrip("/").encode() for each in user.addresses.values())
         named = {each.decode("utf-8", "replace") for text in self._renamed(lock) for each in _RESOLVED.groups(text)}
         for package in _PNPM_PACKAGE.groups(lock):
