@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from gatewright.app.environments.errors import NotPreparedError
+from gatewright.app.environments.git_sources import GitSource, npm_git_source
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.egress.policy import EgressPolicy, EgressSource
 from gatewright.egress.record import EgressRecord, parse_egress_log
 from gatewright.environment_inventory.reading import inventory_of
-from gatewright.app.environments.git_sources import GitSource, npm_git_source
 from gatewright.sandbox.environments import EGRESS_LOG, Environments, ShownFolder
 from tests.ecosystems.python.trees import Tree
 from tests.ecosystems.test_rust import needs_cargo

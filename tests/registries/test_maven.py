@@ -12,6 +12,7 @@ from gatewright.app.environments.maven_install import maven_plans
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.egress.record import parse_egress_log
+from gatewright.environment_inventory.reading import inventory_of
 from gatewright.sandbox import SandboxLimits
 from gatewright.sandbox.environments import EGRESS_LOG, Environments, ShownFolder
 from tests.ecosystems.python.trees import Tree
@@ -72,6 +73,11 @@ async def test_artifacts_of_a_pom_are_found_by_an_offline_maven(
     logged = [each.path.lstrip("/") for each in parse_egress_log((prefix / EGRESS_LOG).read_bytes())]
     assert sorted(logged) == sorted(central.seen)
     assert b"very-secret" not in (prefix / EGRESS_LOG).read_bytes()
+    (listed,) = inventory_of((prefix,)).trees
+    assert (listed.ecosystem, listed.unknown, listed.altered, listed.faults) == ("java", (), (), ())
+    purls = {each.purl for each in listed.packages if each.archive}
+    jars = [each.relative_to(prefix / "repository").parts for each in prefix.glob("repository/**/*.jar")]
+    assert {f"pkg:maven/{'.'.join(group)}/{name}@{version}" for *group, name, version, _ in jars} <= purls
     central.seen.clear()
     again, notes = await prepared(tmp_path / home, ONE, installer)
     assert (again, central.seen) == (prefix, [])

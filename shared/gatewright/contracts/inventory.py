@@ -11,7 +11,7 @@ from gatewright.contracts.vocabulary import END, Count, Document, Sha256
 #: Packages of one environment, and files that one list names.
 MOST_PACKAGES = 20_000
 MOST_NAMED = 100
-Ecosystem = Literal["python", "node", "rust", "go", "other"]
+Ecosystem = Literal["python", "node", "rust", "go", "java", "other"]
 #: One printable line: names come from foreign packages.
 Line = Annotated[str, Meta(max_length=400)]
 Lines = Annotated[tuple[Line, ...], Meta(max_length=MOST_NAMED)]

@@ -24,7 +24,7 @@ from gatewright.foreign_documents import JsonReader, UnreadableDocumentError
 #: Levels of severity in records of GitHub's database; a record without one may be of any.
 Severity = Literal["LOW", "MODERATE", "HIGH", "CRITICAL"]
 LEVELS: Final[tuple[Severity, ...]] = ("LOW", "MODERATE", "HIGH", "CRITICAL")
-_ECOSYSTEMS: Final[Mapping[str, str]] = {"pypi": "PyPI", "npm": "npm", "cargo": "crates.io", "golang": "Go"}
+_ECOSYSTEMS: Final[Mapping[str, str]] = {"pypi": "PyPI", "npm": "npm", "cargo": "crates.io", "golang": "Go", "maven": "Maven"}
 _MOST_BYTES: Final = 1 << 30
 _MOST_RECORD: Final = 16 << 20
 _SEMVER = re.compile(r"v?(\d{1,18})(?:\.(\d{1,18}))?(?:\.(\d{1,18}))?(?:-([0-9A-Za-z.-]{1,200}))?(?:\+.*)?")  # noqa: TID251 - linear: bounded parts

@@ -8,6 +8,7 @@ from typing import Final
 
 from gatewright.contracts import EnvironmentInventory
 from gatewright.contracts.inventory import MOST_NAMED, Ecosystem, InventoryTree, PullFacts
+from gatewright.environment_inventory.java_packages import is_java, read_java
 from gatewright.environment_inventory.other_packages import CHECKSUMS, DOWNLOADS, MODULES, read_go, read_node, read_rust
 from gatewright.environment_inventory.pulls import pull_facts
 from gatewright.environment_inventory.python_packages import read_python, sites_of
@@ -16,19 +17,24 @@ from gatewright.errors import VerificationError
 from gatewright.sandbox.environments import EGRESS_LOG, PreparedEnvironment, read_record
 
 _Readers = Mapping[Ecosystem, Callable[[InstalledTree], None]]
-_READERS: Final[_Readers] = {"python": read_python, "node": read_node, "rust": read_rust, "go": read_go}
+_READERS: Final[_Readers] = {
+    "python": read_python,
+    "node": read_node,
+    "rust": read_rust,
+    "go": read_go,
+    "java": read_java,
+}
 
 
 def read_inventory(prefix: Path, ecosystem: Ecosystem | None = None) -> InventoryTree:
     """Return what is installed in ``prefix``; by default the ecosystem follows from its record or its files.
 
-    Packages of Java, and of the system in an image, are not read. Blocks for as long as reading all recorded files takes.
+    Packages of the system in an image are not read. Blocks for as long as reading all recorded files takes.
     """
     real = prefix.resolve()
     tree = InstalledTree(real.parent, MODULES) if real.name == MODULES else InstalledTree(real)
     record = read_record(prefix)
-    named = record.ecosystem if record is not None else _ecosystem_of(tree)
-    kind = ecosystem or ("other" if named == "java" else named)
+    kind = ecosystem or (record.ecosystem if record is not None else _ecosystem_of(tree))
     if kind == "other":
         tree.fault("no packages of a known ecosystem")
     else:
@@ -64,7 +70,9 @@ def _ecosystem_of(tree: InstalledTree) -> Ecosystem:
         return "node"
     if any(path.endswith(f"/{CHECKSUMS}") for path in tree.files):
         return "rust"
-    return "go" if any(DOWNLOADS in path for path in tree.files) else "other"
+    if any(DOWNLOADS in path for path in tree.files):
+        return "go"
+    return "java" if is_java(tree) else "other"
 
 
 def inventory_of(prefixes: Iterable[Path]) -> EnvironmentInventory:

@@ -131,7 +131,7 @@ def _package_url(kind: str, name: object, version: object) -> str:
     """Return the package URL; empty for anything that is no plain name and version on one line."""
     if not (isinstance(name, str) and isinstance(version, str) and (name, version) == (one_line(name), one_line(version))):
         return ""
-    namespace, _, own = name.rpartition("/")
+    namespace, _, own = name.rpartition(":" if kind == "maven" else "/")
     try:
         purl = str(PackageURL(kind, namespace or None, own, version or None))
     except ValueError:
