@@ -19,6 +19,7 @@ FILES = {
     "org/demo/one/2.0/one-2.0.pom": f'<project xmlns="http://maven.apache.org/POM/4.0.0">{PARENT}</project>',
     "org/demo/one/2.0/one-2.0.jar": "one",
     "org/demo/one/2.0/one-2.0-tests.jar": "tests",
+    "demo/one/2.0/one-2.0.jar": "of a group whose name ends another one",
     "org/demo/one/maven-metadata-central.xml": "<metadata/>",
 }
 JAR = "org/demo/one/2.0/one-2.0.jar"
@@ -56,9 +57,11 @@ def state(found: InventoryTree) -> tuple[object, ...]:
 def test_each_artifact_has_its_coordinates_digest_and_licence(tmp_path: Path, *, logged: bool) -> None:
     found = read_inventory(repository(tmp_path, logged=logged))
     assert state(found) == ("java", (), (), ())
-    assert [each.purl for each in found.packages] == ["pkg:maven/org.demo/one@2.0", "pkg:maven/org.demo/top@1"]
+    assert [each.purl for each in found.packages] == [
+        f"pkg:maven/{each}" for each in ("demo/one@2.0", "org.demo/one@2.0", "org.demo/top@1")
+    ]
     digest = f"sha256:{hashlib.sha256(b'one').hexdigest()}" if logged else f"sha1:{checksum('one')}"
-    one = found.packages[0]
+    one = found.packages[1]
     assert (one.name, one.version, one.archive, one.licence) == ("org.demo:one", "2.0", digest, "Apache-2.0")
     assert one.source == ("repo.example.org" if logged else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,9 @@ from gatewright.client.refusals import decode_answer, error_document, reply
 from gatewright.contracts import EnvironmentOrder, EnvironmentResult, codec
 from gatewright.contracts.environment_order import OrderedEnvironment
 from gatewright.errors import BusError, GatewrightError, LimitError, MalformedError, UnavailableError
+from gatewright.service.settings import ServiceSettings
 from gatewright.telemetry.logs import make_logger
+from gatewright.telemetry.metrics import Metrics
 
 MADE = (OrderedEnvironment(prefix="/srv/environments/a"),)
 SUBJECT = publisher_subjects("default")["environment"]
@@ -62,8 +65,12 @@ class Work:
         return MADE
 
 
-def desk(fill: Callable[[EnvironmentOrder, Note], Awaitable[tuple[OrderedEnvironment, ...]]], hold: float = 0.0) -> OrderDesk:
-    return OrderDesk(fill, 1, make_logger(level="error"), hold=hold)
+def desk(
+    fill: Callable[[EnvironmentOrder, Note], Awaitable[tuple[OrderedEnvironment, ...]]],
+    hold: float = 0.0,
+    metrics: Metrics | None = None,
+) -> OrderDesk:
+    return OrderDesk(fill, 1, make_logger(level="error"), metrics or Metrics("puller"), hold=hold)
 
 
 async def test_equal_orders_at_once_are_carried_out_once() -> None:
@@ -212,3 +219,41 @@ async def test_a_sender_waits_for_a_puller_that_restarts(monkeypatch: pytest.Mon
     silent = BusError("silent", code="bus_no_answer")
     client = await client_of(silent, gone, answered("PREPARING"), stopping, gone, gone, gone, gone, answered("READY"))
     assert (await client.order_environments(order("a"), lambda _: None)).state == "READY"
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(None, "answered"), (LimitError("full", code="service_busy"), "refused")])
+async def test_an_order_is_counted_as_a_task_of_the_puller(error: GatewrightError | None, outcome: str) -> None:
+    metrics, work = Metrics("puller"), Work(error)
+    served = desk(work, hold=60, metrics=metrics)
+    answer = asyncio.create_task(served.answer(message("a")))
+    await work.started.wait()
+    assert metrics.registry.get_sample_value("gatewright_tasks_running", {"role": "puller"}) == 1
+    work.go.set()
+    await answer
+    counted = {"role": "puller", "outcome": outcome}
+    assert metrics.registry.get_sample_value("gatewright_tasks_total", counted) == 1
+    assert metrics.registry.get_sample_value("gatewright_task_duration_seconds_count", {"role": "puller"}) == 1
+    assert metrics.registry.get_sample_value("gatewright_tasks_running", {"role": "puller"}) == 0
+
+
+async def test_orders_that_a_stopped_puller_ends_are_counted() -> None:
+    metrics, work = Metrics("puller"), Work()
+    served = desk(work, metrics=metrics)
+    while not work.begun:
+        await served.answer(message("a"))
+    await served.close()
+    assert metrics.registry.get_sample_value("gatewright_tasks_total", {"role": "puller", "outcome": "cancelled"}) == 1
+
+
+async def test_a_changed_policy_applies_to_the_next_order(tmp_path: Path) -> None:
+    settings = ServiceSettings(home=tmp_path / "home", policies=tmp_path)
+    policy, codes = tmp_path / "egress.json", []
+    for text in (None, '{"version": "2"}', '{"version": "1", "sources": []}', "{"):
+        if text is not None:
+            policy.write_text(text)
+        try:
+            await orders._fill(settings, make_logger(level="error"), order("true"), print)
+            codes.append("")
+        except GatewrightError as error:
+            codes.append(error.reason)
+    assert codes == ["egress_policy_missing", "configuration_invalid", "", "configuration_invalid"]

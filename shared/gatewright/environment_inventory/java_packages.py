@@ -20,6 +20,8 @@ _FILE: Final = TextPattern(r"(?P<group>[^\s/]+(?:/[^\s/]+)*)/(?P<name>[^\s/]+)/(
 #: Maven adds the name of a mirror to a list of versions.
 _LIST: Final = TextPattern(r"(?P<folder>.*/)maven-metadata-[A-Za-z0-9_.-]+\.xml")
 _MOST_PARENTS: Final = 10
+#: Folders of a registry's address that do not belong to its repository.
+_DEEPEST: Final = 10
 
 #: Digest and host of what the installer received, by the end of its path in a registry.
 _Logged = Mapping[str, tuple[str, str]]
@@ -64,9 +66,11 @@ def _read_log(tree: InstalledTree, top: str) -> _Logged:
     except VerificationError:
         return {}  # the reader of the log names the fault
     found: dict[str, tuple[str, str]] = {}
-    for each in (each for each in records if each.status == 200 and not each.reason):
-        parts = each.path.split("/")
-        found |= {"/".join(parts[start:]): (each.sha256, one_line(each.host)) for start in range(1, min(len(parts), 20))}
+    read = [(each.path.split("/"), each) for each in records if each.status == 200 and not each.reason]
+    for start in range(1, _DEEPEST):  # the first folders of a path may be the registry's, or a group's
+        for parts, each in read:
+            if start < len(parts):
+                found.setdefault("/".join(parts[start:]), (each.sha256, one_line(each.host)))
     return found
 
 

@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from gatewright.app.cli.settings import host_installer
 from gatewright.app.environments.order import fill_order
-from gatewright.app.environments.plan import Installer, Note
+from gatewright.app.environments.plan import Note
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ENVIRONMENT_SUBJECT
 from gatewright.client.refusals import error_document, reply
 from gatewright.contracts import EnvironmentOrder, EnvironmentResult, codec
 from gatewright.contracts.environment_order import OrderedEnvironment
-from gatewright.errors import GatewrightError, LimitError, UnavailableError
+from gatewright.errors import ConfigurationError, GatewrightError, LimitError, UnavailableError
 from gatewright.host_errors import check_room, host_errors
 from gatewright.service.process import Service
 from gatewright.service.settings import ServiceSettings
 from gatewright.telemetry.logs import Logger
+from gatewright.telemetry.metric_list import TaskOutcome
+from gatewright.telemetry.metrics import Metrics
 
 #: Seconds after which an order is answered with its progress. The server closes a reply path after twenty.
 HOLD_SECONDS: Final = 8.0
@@ -56,10 +60,10 @@ def _keep_note(notes: list[str], words: str) -> None:
 
 
 class OrderDesk:
-    """Answers orders. ``fill`` carries one out; ``concurrency`` of them run at the same time."""
+    """Answers orders. ``fill`` carries one out; ``concurrency`` of them run at the same time, and ``metrics`` count them."""
 
-    def __init__(self, fill: Fill, concurrency: int, log: Logger, *, hold: float = HOLD_SECONDS) -> None:
-        self._fill, self._log, self._hold = fill, log, hold
+    def __init__(self, fill: Fill, concurrency: int, log: Logger, metrics: Metrics, *, hold: float = HOLD_SECONDS) -> None:
+        self._fill, self._log, self._metrics, self._hold = fill, log, metrics, hold
         self._turns = asyncio.Semaphore(concurrency)
         self._works: dict[str, _Work] = {}
 
@@ -106,8 +110,26 @@ class OrderDesk:
         if self._turns.locked():
             note("waiting for other orders of environments")
         async with self._turns:
-            with host_errors():
+            with self._measured(), host_errors():
                 return await self._fill(order, note)
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        """Count an order as a task of the puller, with its outcome and duration."""
+        self._metrics.task_taken(redelivered=False)
+        begun = time.monotonic()
+        outcome: TaskOutcome = "crashed"
+        try:
+            yield
+            outcome = "answered"
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        except GatewrightError:
+            outcome = "refused"
+            raise
+        finally:
+            self._metrics.task_ended(outcome, time.monotonic() - begun)
 
     def _end(self, digest: str, task: asyncio.Task[tuple[OrderedEnvironment, ...]]) -> None:
         """Forget the work. Its senders hold it; a later order finds the folder, or tries again."""
@@ -118,19 +140,23 @@ class OrderDesk:
 
 
 async def serve_orders(service: Service, settings: ServiceSettings) -> None:
-    """Answer orders until shutdown. Raises ConfigurationError: ``egress.json`` is invalid."""
-    installer = host_installer(settings.policies)
-    if installer.egress is None:
+    """Answer orders until shutdown. Raises ConfigurationError: ``egress.json`` is invalid at the start."""
+    if host_installer(settings.policies).egress is None:
         service.log.warning("egress_policy_missing", folder=str(settings.policies))
-    desk = OrderDesk(partial(_fill, settings, installer), settings.concurrency, service.log)
+    desk = OrderDesk(partial(_fill, settings, service.log), settings.concurrency, service.log, service.metrics)
     await service.register(dict.fromkeys(_SUBJECTS, desk.answer), waiting=_SUBJECTS)
     await service.stop.wait()
     await desk.close()
 
 
-async def _fill(
-    settings: ServiceSettings, installer: Installer, order: EnvironmentOrder, note: Note
-) -> tuple[OrderedEnvironment, ...]:
+async def _fill(settings: ServiceSettings, log: Logger, order: EnvironmentOrder, note: Note) -> tuple[OrderedEnvironment, ...]:
+    """Carry out an order under the policy of this moment: without a valid one nothing is read."""
+    try:
+        installer = await asyncio.to_thread(host_installer, settings.policies)
+    except ConfigurationError as error:
+        log.warning("egress_policy_invalid", cause=error.message[:_LONGEST_NOTE])
+        words = "the puller's egress.json is invalid since a change: its operator finds the cause in its log"
+        raise UnavailableError(words, code=error.reason) from error
     if installer.egress is None:
         words = f"the puller has no egress.json in {settings.policies}: it prepares environments from permitted registries only"
         raise UnavailableError(words, code="egress_policy_missing")
