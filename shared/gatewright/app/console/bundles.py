@@ -8,10 +8,15 @@ import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from gatewright.app.console.change_browser import MOST_PATCH, MOST_REMEMBERED, ChangeIndex, index_change
+from gatewright.app.deployment.deploying import deployment_records
 from gatewright.app.feed.link import LedgerLink
+from gatewright.app.publication.publishing import PUBLICATION
 from gatewright.app.report.account import BundleAccount, read_account
+from gatewright.app.signed_records import KEYS, PUBLICATIONS, Record, read_records
+from gatewright.contracts import Deployment, Publication
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.evidence import layout
 from gatewright.evidence.signing import keyring
@@ -22,6 +27,13 @@ from gatewright.evidence.verification.verify import verify
 from gatewright.host_errors import host_errors
 from gatewright.run.state import Run
 from gatewright.view.detail import RunDetail
+
+
+class RunResults(NamedTuple):
+    """What this host published of a run, and where it deployed its commit."""
+
+    published: tuple[Record[Publication], ...]
+    deployed: tuple[Record[Deployment], ...]
 
 
 @dataclass(slots=True)
@@ -56,6 +68,17 @@ class BundleShelf:
             raise MalformedError(words, code="not_a_bundle")
         async with self._one_at_a_time:
             return await asyncio.to_thread(lambda: verify(folder, keyring.trusted_keys(self.home, self.key)))
+
+    async def results(self, run: Run) -> RunResults:
+        """Return the records of what this host did with the results of a run; a record that does not verify has a code."""
+        try:
+            return await asyncio.to_thread(self._read_results, run.run_id)
+        except GatewrightError as error:  # a file of a key is none
+            return RunResults((Record(KEYS, None, error.reason),), ())
+
+    def _read_results(self, run_id: str) -> RunResults:
+        published = read_records(self.home, PUBLICATIONS, PUBLICATION, run_id)
+        return RunResults(tuple(published), tuple(deployment_records(self.home, run_id)))
 
     async def archive(self, run: Run) -> Path:
         """Write the bundle into one new file, in a folder named after the run, for the caller to remove.

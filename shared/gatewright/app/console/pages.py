@@ -134,6 +134,7 @@ class ConsolePages:
         except GatewrightError as error:
             return self.refused(request, error)
         index = await self.changes.index(detail, account)
+        results = await self.shelf.results(detail.run)
         sections = sections_of(detail, account, index, request.query_params.get("match", ""))
         here = self.shelf.folder(detail.run) is not None
         return self.page(
@@ -144,6 +145,7 @@ class ConsolePages:
             sections=sections,
             verification=verification,
             bundle_is_here=here,
+            results=results,
             asked_now=list(zip(detail.row.asks, detail.row.summaries, strict=True)),
             commands={each.request_id: approval_commands(each) for each in detail.row.asks},
             roles=role_binding_read_model(detail.run),
