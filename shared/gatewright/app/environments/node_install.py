@@ -185,8 +185,8 @@ async def _name_registry(lock: Path, recipe: NodeRecipe, user: NodeRegistries) -
 async def _fetch_repositories(phase: PullPhase, recipe: NodeRecipe) -> dict[str, str]:
     """Fetch each repository at its commits; return the variables by which npm's git reads them from there.
 
-    npm installs for a package that has scripts all that they need: it is told not to. Raises NotPreparedError for a package
-    that such a script makes.
+    A variable keeps npm from installing what scripts of a package need. Raises NotPreparedError for a package that such a
+    script makes.
     """
     places: dict[str, Path] = {}
     for each in recipe.git:
