@@ -155,7 +155,7 @@ def with_lock(recipe: NodeRecipe, lock: str, content: bytes) -> NodeRecipe:
         text = text.replace(f'"git+ssh://git@{host}/', f'"git+https://{host}/')
     parsed = _parse_json(lock, text.encode())
     hosts = frozenset(_npm_hosts(lock, parsed, recipe)) - {_PUBLIC}
-    git = dict.fromkeys(found for _, each in _entries(parsed) if (found := npm_git_source(each.get("resolved"))))
+    git = dict.fromkeys(found for _, each in _entries(parsed) if (found := _repository(each)))
     return replace(recipe, lock=lock, files={**recipe.files, lock: text.encode()}, hosts=hosts, git=tuple(git))
 
 
@@ -242,6 +242,12 @@ def _entries(content: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any
     return list(_nested_packages(content.get("dependencies"), 0))
 
 
+def _repository(entry: Mapping[str, Any]) -> GitSource | None:
+    """Return the repository of an entry. A folder of a link looks like a short name, which no lock has."""
+    resolved = entry.get("resolved")
+    return npm_git_source(resolved) if str(resolved).startswith("git+") else None
+
+
 def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFiles) -> Iterator[str]:
     """Yield the host of a package; nothing for a link, a part of another package, and an entry without an address."""
     resolved, version = entry.get("resolved"), entry.get("version")
@@ -253,7 +259,7 @@ def _host_of_entry(lock: str, name: str, entry: Mapping[str, Any], tree: TreeFil
         return
     if isinstance(version, str) and not _is_safe(version, "", tree):
         raise _refuse_package(lock, name, version)
-    if npm_git_source(resolved):
+    if _repository(entry):
         return  # its commit is its digest
     if resolved is not None and resolved is not False:
         yield _host(lock, name, resolved)
