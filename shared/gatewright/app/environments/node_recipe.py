@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -129,9 +129,10 @@ async def node_recipe(tree: TreeFiles, folder: str) -> NodeRecipe:
     if len(manifests) > _MOST_MANIFESTS:
         raise NotPreparedError(f"more than {_MOST_MANIFESTS} packages in one repository: {ADVICE}")
     files = {path: await read_file(inside, path) for path in manifests}
+    locked = _repositories(_parse_json(lock, await read_file(inside, lock))) if lock in NPM_LOCKS else ()
     for path, content in files.items():
         parsed = _parse_json(path, content)
-        _check_manifest(path, parsed, inside, git=lock in NPM_LOCKS)
+        _check_manifest(path, parsed, inside, git={_plain(each) for each in locked})
         files[path] = json.dumps({name: value for name, value in parsed.items() if name not in _UNREAD}).encode()
     if not lock:
         return NodeRecipe(folder, lock, files, frozenset())
@@ -155,8 +156,7 @@ def with_lock(recipe: NodeRecipe, lock: str, content: bytes) -> NodeRecipe:
         text = text.replace(f'"git+ssh://git@{host}/', f'"git+https://{host}/')
     parsed = _parse_json(lock, text.encode())
     hosts = frozenset(_npm_hosts(lock, parsed, recipe)) - {_PUBLIC}
-    git = dict.fromkeys(found for _, each in _entries(parsed) if (found := _repository(each)))
-    return replace(recipe, lock=lock, files={**recipe.files, lock: text.encode()}, hosts=hosts, git=tuple(git))
+    return replace(recipe, lock=lock, files={**recipe.files, lock: text.encode()}, hosts=hosts, git=_repositories(parsed))
 
 
 async def _folders(tree: TreeFiles) -> tuple[str, ...]:
@@ -191,10 +191,10 @@ def _specs(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {name: spec for each in tables if isinstance(each, dict) for name, spec in each.items() if isinstance(spec, str)}
 
 
-def _check_manifest(path: str, manifest: Mapping[str, Any], tree: TreeFiles, *, git: bool) -> None:
+def _check_manifest(path: str, manifest: Mapping[str, Any], tree: TreeFiles, *, git: Collection[str]) -> None:
     """Refuse dependencies that npm would fetch from elsewhere: it may look for what the lock lacks."""
     for name, spec in (*_specs(manifest).items(), *_overrides(manifest.get("overrides"), 0)):
-        if not _is_safe(spec, posixpath.dirname(path), tree) and not (git and npm_git_source(spec)):
+        if not _is_safe(spec, posixpath.dirname(path), tree) and _plain(npm_git_source(spec)) not in git:
             raise NotPreparedError(f"{path} asks for what is not a package of a registry: {name} {spec[:100]!r}; {ADVICE}")
 
 
@@ -240,6 +240,14 @@ def _entries(content: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any
     if isinstance(packages, dict):
         return [(name, each) for name, each in packages.items() if isinstance(each, dict)]
     return list(_nested_packages(content.get("dependencies"), 0))
+
+
+def _repositories(lock: Mapping[str, Any]) -> tuple[GitSource, ...]:
+    return tuple(dict.fromkeys(found for _, each in _entries(lock) if (found := _repository(each))))
+
+
+def _plain(source: GitSource | None) -> str:
+    return source.url.removesuffix(".git") if source is not None else ""
 
 
 def _repository(entry: Mapping[str, Any]) -> GitSource | None:
