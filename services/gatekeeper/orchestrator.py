@@ -61,6 +61,8 @@ from gatewright.tracing.spans import NoSpans, SpanSink, finish
 _STORED_TOGETHER = 4
 #: Seconds that the seal of an ended run waits for usage reports of interrupted work.
 ACCOUNT_PATIENCE = 10.0
+#: Seconds between two questions to the puller, which answers within seconds itself.
+_PULL_PAUSE = 0.5
 #: Attempts to decide an input again after another gatekeeper appended first.
 CONFLICT_TRIES = 20
 
@@ -89,6 +91,8 @@ class Orchestrator:
     behind: dict[str, str] = field(default_factory=dict)
     #: Ended runs whose seal waits for usage reports of interrupted work.
     sealing_later: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    #: Runs whose order the puller carries out.
+    pulling: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     #: Raises UnavailableError when this host has no disk space for work.
     room: Callable[[], None] = lambda: None
     #: Accounts of the organisation's budgets; None without budgets.
@@ -253,7 +257,9 @@ class Orchestrator:
                 return
             after = (await self._step(run_id, Continue(f"{message_id}:{step}"))).run
             if after is not None and next_step(after) == step:
-                return  # the run waits for locks, or in the merge queue
+                if step == "pull":
+                    self._pull_again(run_id)
+                return  # the run waits for locks, the puller, or in the merge queue
 
     def _account_wait(self, run: Run) -> float:
         """Return for how many seconds the seal waits for usage reports of interrupted work that may have called models."""
@@ -271,6 +277,18 @@ class Orchestrator:
             waiting = asyncio.get_running_loop().create_task(self._seal_without(run_id, seconds))
             self.sealing_later[run_id] = waiting
             waiting.add_done_callback(lambda _: self.sealing_later.pop(run_id, None))
+
+    def _pull_again(self, run_id: str) -> None:
+        """Ask the puller again after a pause, in which the run's other inputs have their turn."""
+        if run_id not in self.pulling:
+            asking = asyncio.get_running_loop().create_task(self._pull_later(run_id))
+            self.pulling[run_id] = asking
+            asking.add_done_callback(lambda _: self.pulling.pop(run_id, None))
+
+    async def _pull_later(self, run_id: str) -> None:
+        await asyncio.sleep(_PULL_PAUSE)
+        self.pulling.pop(run_id, None)
+        await self._wake(run_id)
 
     async def _seal_without(self, run_id: str, seconds: float) -> None:
         await asyncio.sleep(seconds)

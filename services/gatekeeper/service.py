@@ -37,6 +37,7 @@ from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.budget_accounts import BudgetAccounts
 from gatewright.services.gatekeeper.consumer import InputConsumer
 from gatewright.services.gatekeeper.decider.inputs import Continue
+from gatewright.services.gatekeeper.gates.change.packages import Puller
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
@@ -267,6 +268,7 @@ def assemble(
         grants=StandingGrants(service.bus),
         queue=queues,
         history=played,
+        puller=Puller(service.bus, service.clock),
     )
 
     accounts = BudgetAccounts(service.bus, policies.budgets, service.clock, find) if policies.budgets.budgets else None

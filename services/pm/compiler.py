@@ -6,6 +6,8 @@ that is asked again), and a change that is dropped when it fails.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gatewright.contracts import RequestTask, RunRequest, TaskContract
 from gatewright.contracts.order import Order
 from gatewright.contracts.task_contract import Inputs, LogPaths, LogRefs, Rollback, RuntimeOptions
@@ -46,7 +48,7 @@ def compile_contract(task: RequestTask, owner: Agent, profiles: EnvironmentsPoli
         allowed_paths=request.allowed_paths,
         forbidden_actions=FORBIDDEN_ACTIONS,
         acceptance_tests=request.acceptance_tests,
-        tool_permissions=PERMISSIONS,
+        tool_permissions=replace(PERMISSIONS, network=request.network),
         policy_pack=request.policy_pack,
         timeout_retry=request.timeout_retry or _one_try_per_answer(request),
         rollback=Rollback(strategy="worktree_drop", baseline_ref=task.baseline_commit),

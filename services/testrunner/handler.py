@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -47,7 +48,7 @@ from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.hiding import refuse_shadowing
 from gatewright.services.testrunner.inventories import list_environment
 from gatewright.services.testrunner.known_environments import KnownEnvironments, SeenEnvironment
-from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
+from gatewright.services.testrunner.place import BaselineEnvironment, BuiltBefore, CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
 from gatewright.services.testrunner.tables import Tables
@@ -147,6 +148,7 @@ class _Shown:
     built: tuple[BuiltBefore, ...]
     environment: SeenEnvironment
     tests_base: bool
+    before: BaselineEnvironment | None = None
 
     def in_workspace(self, candidate: RebuiltCandidate, workspace: Workspace) -> CommandPlace:
         """The place of commands in a ``workspace`` of ``candidate``, which may have hidden files besides."""
@@ -163,6 +165,7 @@ class _Shown:
             built=self.built,
             confirmed=confirmed,
             tests_base=self.tests_base,
+            before=self.before,
         )
 
 
@@ -257,15 +260,15 @@ class TestRunnerHandler:
         tests_base = read_run_id_of_test(task.log_refs.run_id) is not None
         earlier = dataclasses.replace(session, artifacts=[*session.artifacts], redactions=[*session.redactions])
 
-        async def use(seen: SeenEnvironment) -> None:
+        async def use(seen: SeenEnvironment, before: BaselineEnvironment | None = None) -> None:
             session.go_back_to(earlier, seen.snapshot)
             environment = _digest(seen.snapshot, {})
             compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
-            made = (candidate, () if plain else argvs, prefix, environment, limits, seen.confirmed)
+            made = (candidate, () if plain or before is not None else argvs, prefix, environment, limits, seen.confirmed)
             listing = asyncio.ensure_future(list_environment(seen, self._tables, self._scanner))
             try:
                 async with self._builds.use(*made) as built:
-                    shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base)
+                    shown = _Shown(candidate, prefix, limits, given, until, compiled, built, seen, tests_base, before)
                     await self._run_all(commands, shown, task, session, context, plain=plain)
                 if (listed := await listing) is not None:
                     session.inventory = summary_of(listed.inventory, listed.content)
@@ -275,7 +278,18 @@ class TestRunnerHandler:
             finally:
                 listing.cancel()
 
-        await self._known.during(prefix, use)
+        if task.baseline_environment is None:
+            await self._known.during(prefix, use)
+            return
+        ordered = replace(task, environment=task.baseline_environment)
+        shown_before = await usable_environment(ordered, self._environments, candidate.mirror, candidate.baseline)
+
+        async def use_both(seen: SeenEnvironment) -> None:
+            await seen.confirmed()
+            before = BaselineEnvironment(shown_before, _digest(seen.snapshot, given))
+            await self._known.during(prefix, partial(use, before=before))
+
+        await self._known.during(shown_before, use_both)
 
     async def _run_all(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gatewright.sandbox import SandboxLimits
@@ -29,6 +29,14 @@ class BuiltBefore:
 
 
 @dataclass(frozen=True, slots=True)
+class BaselineEnvironment:
+    """What commands on the baseline see where the candidate has pulled packages, and the digest of that."""
+
+    prefix: Environments | None
+    environment: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandPlace:
     """``workspace`` shows ``candidate`` and the files ``provided`` beside it.
 
@@ -37,7 +45,7 @@ class CommandPlace:
     ``prefix`` and of the provided files, empty for none; nothing is cached under it before ``confirmed`` has returned.
     ``compiled`` is bytecode of the baseline's files, and ``built`` other compiled output, in every workspace of the command:
     otherwise it would reveal the control. ``tests_base``: whether the baseline has tests of its own, as in a merge queue, so
-    that a failed command is not repeated there.
+    that a failed command is not repeated there. ``before``: None where candidate and baseline see the same environment.
     """
 
     candidate: RebuiltCandidate
@@ -52,3 +60,12 @@ class CommandPlace:
     built: tuple[BuiltBefore, ...] = ()
     confirmed: Callable[[], Awaitable[object]] = at_once
     tests_base: bool = False
+    before: BaselineEnvironment | None = None
+
+    @property
+    def on_baseline(self) -> CommandPlace:
+        """Return the place for commands on the baseline: nothing that was pulled or compiled for the candidate is in it."""
+        before = self.before
+        if before is None:
+            return self
+        return replace(self, prefix=before.prefix, environment=before.environment, compiled={}, built=(), before=None)

@@ -107,7 +107,7 @@ class Prover:
             return proved
         progress()
         failed = [each for each, outcome in read_table(proved.table).items() if outcome == "failed"]
-        proof = await self._before.add_baseline_result(proved.proof, command.argv, failed, bound_time(place, proved.completed))
+        proof = await self._before.add_baseline_result(proved.proof, command.argv, failed, bound_time(place.on_baseline, proved.completed))
         return dataclasses.replace(proved, proof=proof)
 
     async def _run(
@@ -162,7 +162,7 @@ class Prover:
     async def _prove(self, subject: Instrumented, place: CommandPlace, tree: TreeFiles, progress: Callable[[], None]) -> Proved:
         async with (
             _beside(self._control(subject, place, tree)) as control,
-            _beside(self._baseline(subject, place)) as baseline,
+            _beside(self._baseline(subject, place.on_baseline)) as baseline,
             _beside(run_baseline_tests(subject, place, tree, self._workspaces)) as baseline_tests,
             _beside(self._replay(subject, place, tree)) as replayed,
         ):
@@ -190,7 +190,7 @@ class Prover:
         if before != {}:  # else the baseline has no tests
             proof = replace(proof, baseline_tests=on_candidate)
         if before is not None:
-            newly = await self._newly_skipped(subject, place, report, before)
+            newly = await self._newly_skipped(subject, place.on_baseline, report, before)
             proof = with_baseline(proof, report, before, newly)
         if proof.complete:
             await self._keep(self._key(subject, place, place.candidate.tree), report.outcomes, place)
@@ -261,6 +261,7 @@ class Prover:
             candidate.mirror, candidate.baseline, planted=place.provided, compiled=place.compiled
         ) as workspace:
             await build_earlier(place, workspace, subject.sandbox)
+            subject = dataclasses.replace(subject, prefix=place.prefix, built=place.built)
             _, report = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, only))
         return report if report.complete else None
 
@@ -270,7 +271,7 @@ class Prover:
 
     async def _took(self, subject: Instrumented, place: CommandPlace) -> dict[str, int]:
         """Return the load times of test files on the baseline in milliseconds, where reported."""
-        kept = await self._tables.find(self._key(subject, place, place.candidate.baseline_tree, _TOOK))
+        kept = await self._tables.find(self._key(subject, place.on_baseline, place.candidate.baseline_tree, _TOOK))
         return {path: int(took) for path, took in (kept or {}).items()}
 
     async def _keep_took(self, subject: Instrumented, place: CommandPlace, tree: str, report: RunnerReport) -> None:

@@ -40,6 +40,7 @@ from gatewright.services.gatekeeper.decider.gate_checks import (
     LandingVerdict,
     LocksVerdict,
     PlanVerdict,
+    PullVerdict,
     QueueVerdict,
     Verdict,
     WithdrawalVerdict,
@@ -252,10 +253,12 @@ def _finish_document(draft: Draft) -> bool:
 
 
 def _test(draft: Draft, verdicts: Sequence[Verdict]) -> None:
-    """Continue after a passed review: judge the test report if it is there, wait for a running test runner, or dispatch one."""
+    """Continue after a passed review: judge the test report if it is there, wait for it or for packages, or dispatch it."""
     run = draft.run
     if run.tests is not None:
         _passing(draft, verdicts, evidence=run.tests)
+    elif run.awaits_environment:
+        return  # the next step asks people, or the puller
     elif run.running("testrunner") is None:
         draft.dispatch_judge("testrunner", orders.testing)
 
@@ -340,6 +343,8 @@ def _continue(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             draft.dispatch_search()
         case "compose":
             candidates.compose(draft, verdicts) if draft.run.candidates else _compose(draft, verdicts)
+        case "pull":
+            _pull(draft, verdict_of(verdicts, PullVerdict))
         case "queue":
             _enter_queue(draft, verdicts)
         case "land" | "merge":
@@ -370,8 +375,19 @@ def _compose(draft: Draft, verdicts: Sequence[Verdict]) -> None:
             return
         draft.add(e.StateEntered(state="S3"))
         draft.dispatch_judge("reviewer", orders.reviewing)
-        if draft.run.judges_together and draft.run.kind.tests:
+        if draft.run.judges_together and draft.run.kind.tests and not draft.run.awaits_environment:
             draft.dispatch_judge("testrunner", orders.testing)
+
+
+def _pull(draft: Draft, verdict: PullVerdict | None) -> None:
+    """Record the pulled environments and order the tests in them; nothing while the puller works."""
+    if verdict is not None and verdict.waits:
+        return
+    order = draft.run.candidate.order if draft.run.candidate is not None else None
+    if _passing(draft, () if verdict is None else (verdict,)) and verdict is not None and order is not None:
+        tree = draft.run.candidate.tree if draft.run.candidate is not None else ""
+        draft.add(e.EnvironmentPulled(tree=tree, order_sha256=order.sha256, environments=verdict.environments))
+        draft.dispatch_judge("testrunner", orders.testing)
 
 
 def _abort(draft: Draft, item: AbortReceived, verdicts: Sequence[Verdict]) -> None:

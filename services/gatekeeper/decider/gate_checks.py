@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
+from gatewright.contracts.environment_order import OrderedEnvironment
 from gatewright.contracts.people.approvals import ApprovalRule, SignedDecision
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
@@ -25,7 +26,7 @@ from gatewright.rules.model_tester import awaits_tester, is_tester_due
 from gatewright.rules.routing import is_due
 from gatewright.rules.standing import HeldRoster
 from gatewright.run.candidates import all_worked, makers
-from gatewright.run.events import CandidateComposed
+from gatewright.run.events import CandidateComposed, ChangedOrder
 from gatewright.run.state import Run, RunTask
 from gatewright.run.states import QUEUED
 from gatewright.services.gatekeeper.decider.inputs import (
@@ -105,6 +106,13 @@ class TestsCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class PullCheck:
+    """Did people agree to the candidate's packages, and has the puller made their environments?"""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionCheck:
     """Did authorised people sign these decisions, about exactly the open requests of the run?"""
 
@@ -149,6 +157,7 @@ GateCheck = (
     | IntegratedCheck
     | ReviewCheck
     | TestsCheck
+    | PullCheck
     | DecisionCheck
     | GrantsCheck
     | QueueCheck
@@ -265,6 +274,7 @@ class CandidateVerdict(Verdict):
     changed_lines: int = 0
     path_kinds: dict[str, int] | None = None
     versions: Move | None = None
+    order: ChangedOrder | None = None
 
     def composed(self, candidate: int = 0) -> CandidateComposed:
         """Return the event that records this verdict, for one candidate where the run has several."""
@@ -277,7 +287,16 @@ class CandidateVerdict(Verdict):
             candidate=candidate,
             path_kinds=self.path_kinds,
             versions=self.versions,
+            order=self.order,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PullVerdict(Verdict):
+    """``environments`` are the puller's. ``waits``: it has not made them yet, and nothing is decided."""
+
+    environments: tuple[OrderedEnvironment, ...] = ()
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +392,8 @@ def _about_next_step(run: Run) -> tuple[GateCheck, ...]:
             return (LocksCheck(run),)
         case "compose":
             return tuple(IntegratedCheck(run.seen_from(number)) for number in run.in_the_running() or (0,))
+        case "pull":
+            return (PullCheck(run),)
         case "queue":
             return (QueueCheck(run.seen_from(run.chosen)),)
         case "land" | "merge":
@@ -385,8 +406,8 @@ def next_step(run: Run) -> str | None:
     """Return the next step of the gatekeeper itself.
 
     Returns:
-        ``route``, ``advise``, ``refuse``, ``ask``, ``finish``, ``locks``, ``search``, ``compose``, ``queue``, ``merge``,
-        ``land``, ``seal`` or None.
+        ``route``, ``advise``, ``refuse``, ``ask``, ``finish``, ``locks``, ``search``, ``compose``, ``pull``, ``queue``,
+        ``merge``, ``land``, ``seal`` or None.
     """
     if run.ended:
         return None if run.sealed else "seal"
@@ -403,6 +424,8 @@ def next_step(run: Run) -> str | None:
         return "refuse"
     if stage is not None and not is_cleared(run, stage):
         return "ask" if unasked_rules(run, stage) and not run.parked else None
+    if stage == "environment":
+        return None if run.parked else "pull"
     if run.state == "S1" and not run.kind.plans:
         return "search" if run.kind.works else "compose"
     if run.state == "S1" and run.plan is not None:

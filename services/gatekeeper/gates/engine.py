@@ -48,6 +48,7 @@ from gatewright.services.gatekeeper.dispatch.priority import priority_of
 from gatewright.services.gatekeeper.gates.cel_gate import judge_evidence_rules
 from gatewright.services.gatekeeper.gates.change import candidate as candidates
 from gatewright.services.gatekeeper.gates.change.destructive import judge_losses
+from gatewright.services.gatekeeper.gates.change.packages import Puller, find_order
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate, bring_workers
 from gatewright.services.gatekeeper.gates.change.secrets import SecretsCheck, judge_redactions
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
@@ -96,6 +97,8 @@ class GateEngine:
     grants: StandingGrants | None = None
     #: The merge queues; None where nothing lands by one.
     queue: MergeQueue | None = None
+    #: Prepares the packages of changed locks; None where nothing is pulled.
+    puller: Puller | None = None
     #: Results by test of earlier reports; None to record none.
     history: TestHistory | None = None
     advisories: KnownAdvisories = field(default_factory=KnownAdvisories)
@@ -153,6 +156,8 @@ class GateEngine:
                 if shown is not tests:
                     await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
+            case q.PullCheck(run=run):
+                return await self._pull(run)
             case q.DecisionCheck():
                 return await self._people(question)
             case q.GrantsCheck(run=run):
@@ -311,7 +316,7 @@ class GateEngine:
 
     async def _judge_integrated(self, run: Run) -> q.CandidateVerdict:
         context = self._begin(run, "integrated", run.workers()[0].task_id if run.chosen else None)
-        candidate, patch, names = None, "", ""
+        candidate, patch, names, order = None, "", "", None
         try:
             change = context.of_change(_contract(run), await self._mirror(run), run.accepted.approval_rules)
             await bring_workers(change, run)
@@ -322,6 +327,7 @@ class GateEngine:
                 await candidates.judge_candidate(change, self.secrets, candidate, run)
                 await judge_losses(change, candidate.changes, candidate.tree)
                 await judge_whole_change(change, candidate, made_by(run), run.accepted.approval_rules)
+                order = await find_order(change, candidate, run) if context.report.clean else None
                 # The rules of acceptance time apply: a rule that was removed meanwhile still requires its approval.
                 asking = run.accepted.approval_rules
                 asked = any(rule.reason == "protected_class" or rule.grants is not None for rule in asking)
@@ -342,7 +348,18 @@ class GateEngine:
         kinds = path_kinds(rules, (change.path for change in candidate.changes)) if rules is not None else None
         granted = any(rule.grants is not None for rule in run.accepted.approval_rules)
         moved = await asyncio.to_thread(version_move, candidate.patch) if granted else None
-        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds, moved)
+        return q.CandidateVerdict(report, candidate.tree, patch, names, len(candidate.changes), lines, kinds, moved, order)
+
+    async def _pull(self, run: Run) -> q.PullVerdict:
+        context, made = self._begin(run, "environment"), None
+        try:
+            if self.puller is None:
+                raise UnavailableError("this gatekeeper reaches no puller", code="puller_missing")
+            made = await self.puller.pull(context.of_change(_contract(run), await self._mirror(run)), run)
+        except GatewrightError as error:
+            _fail(context.report, error)
+        waits = made is None and context.report.clean
+        return q.PullVerdict(context.close(), made or (), waits)
 
     async def _examined(self, run: Run) -> q.CandidateVerdict:
         """Compose the candidate of a review or a test from commits of the repository."""

@@ -59,6 +59,8 @@ class Ceiling:
 
 _READS = Ceiling("read-only", "never", "deny")
 _WRITES = Ceiling("workspace-write", "never", "deny")
+#: The network of an order is about packages for its tests: no box of a worker has one.
+_CHANGES = Ceiling("workspace-write", "never", "allow")
 _SEARCHES = Ceiling("workspace-write", "never", "allow")
 
 #: Specification 8, mechanism 5: the role permission matrix.
@@ -71,7 +73,7 @@ CEILINGS: Mapping[RoleName, Ceiling] = MappingProxyType(
         "TEST": _WRITES,
         "SEARCHER": _SEARCHES,
         "RESEARCHER": _SEARCHES,
-        **dict.fromkeys(sorted(IMPLEMENTING), _WRITES),
+        **dict.fromkeys(sorted(IMPLEMENTING), _CHANGES),
     }
 )
 

@@ -295,6 +295,7 @@ def _gatekeeper(pools: tuple[str, ...], publishers: tuple[str, ...], partitions:
         (
             "gw.task.>",
             t.queue_subject("*"),
+            t.ENVIRONMENT_SUBJECT,
             *(subject for number in range(partitions) for subject in t.ledger_stream(number, partitions).subjects),
             t.CANCEL_SUBJECT,
             t.dead_subject("gatekeeper"),

@@ -621,7 +621,19 @@ class Plan(Document):
 
 
 GateName = Literal[
-    "schema", "policy", "plan", "locks", "diff", "citations", "integrated", "reviewer", "tests", "approval", "queue", "landing"
+    "schema",
+    "policy",
+    "plan",
+    "locks",
+    "diff",
+    "citations",
+    "integrated",
+    "reviewer",
+    "environment",
+    "tests",
+    "approval",
+    "queue",
+    "landing",
 ]
 
 

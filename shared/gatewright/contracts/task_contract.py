@@ -23,6 +23,7 @@ from gatewright.contracts.vocabulary import (
     Count,
     Document,
     DocumentId,
+    Environment,
     EnvironmentProfile,
     Filesystem,
     MutationBounds,
@@ -315,6 +316,9 @@ class TaskContract(Order):
     mutation: MutationBounds | None = None
     """Written by the gatekeeper alone, into the test runner's task if the policy pack asks for it: mutants of the change that
     are tried against its tests."""
+    baseline_environment: Environment | None = None
+    """Written by the gatekeeper alone, into the test runner's task with pulled environments: what commands see that run on the
+    baseline."""
     transfer: TransferLeave | None = None
     """Written by the gatekeeper alone: what the task may send to providers of models, by an approved transfer manifest."""
     questions: TaskQuestions | None = None

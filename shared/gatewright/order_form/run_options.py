@@ -27,7 +27,7 @@ from gatewright.reasons import RetryOffer
 
 if TYPE_CHECKING:
     from gatewright.contracts.task_contract import TaskType
-    from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, PolicyPack, Priority, TestPurpose
+    from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, Network, PolicyPack, Priority, TestPurpose
 
 #: ``--agent any``, or a candidate of this name: the first agent of agents.json that the worker has.
 ANY_AGENT = "any"
@@ -323,6 +323,18 @@ class RunOptions:
             section=Section.PROOF,
             label="Environment",
             hint="a folder of programs for these commands; the system's programs by default",
+        ),
+    )
+    network: Network = option(
+        "--network",
+        kind=Kind.CHOICE,
+        help="Pull packages of a changed lock: deny, on-request (people agree), allow",
+        panel=Panel.TESTS,
+        pointer="network",
+        form=FormField(
+            section=Section.PROOF,
+            label="Packages of a changed lock",
+            hint="on-request: pulled for the tests after people agreed",
         ),
     )
     language: Language | None = option(

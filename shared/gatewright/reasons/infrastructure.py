@@ -139,6 +139,7 @@ _STORES = {
     "stored_bundle_missing": "check address and run id; `gatewright replay --from-ledger` makes a lost bundle again",
 }
 _SANDBOX = {
+    "environment_order_differs": "order the change again: the gatekeeper or the repository changed since people agreed",
     "puller_missing": "start the puller, or prepare the environment where the roles run and pass it with --env DIR",
     "environment_not_prepared": "correct the error of the tool, or pass an environment of your own with --env DIR",
     "environment_leads_elsewhere": "take the link out of the environment, or name the folder that it leads to as well",

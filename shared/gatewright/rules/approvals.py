@@ -36,7 +36,7 @@ from gatewright.rules.quorum import names_person, seats_of
 from gatewright.rules.reviewing import check_vote, owned_lines
 from gatewright.rules.rounds import handed_over, why_unrepaired
 from gatewright.rules.transfers import asked_transfers, transfer_words
-from gatewright.run.state import COMMAND, AskedApproval, Run
+from gatewright.run.state import AGREED, COMMAND, AskedApproval, Run
 
 #: Namespace of signatures (``ssh-keygen -Y sign -n``): a signature for another purpose is rejected.
 NAMESPACE = "gatewright-approval-v1"
@@ -63,7 +63,6 @@ _CERTAIN = frozenset({"landing", "review"})
 _ABOUT_REVIEWS = frozenset({"critic", "path_class", "review", "risk_tier"})
 #: Statuses of a request that another request replaces.
 _ASKED_AGAIN = frozenset({"expired", "lapsed"})
-_GRANTED = frozenset({"approved", "autopilot", "granted"})
 _MOST_WORDS = 1500
 #: Effect of an approval as text, by the stage of the request.
 ON_YES: dict[AskStage, str] = {
@@ -71,6 +70,7 @@ ON_YES: dict[AskStage, str] = {
     "candidate": "the change lands",
     "round": "one further round is ordered, for what was found",
     "beside": "the best guess stands, and the run goes on",
+    "environment": "the packages are pulled, and the change is tested with them",
 }
 
 
@@ -101,6 +101,8 @@ def stage_of(run: Run) -> AskStage | None:
             return "round"
         case "S1" if run.plan is not None or not (run.kind.plans or run.candidate is not None):
             return "contract"
+        case "S4" if run.awaits_environment and run.tests is None:
+            return "environment"
         case "S4" if run.tests_passed and run.kind.lands:
             return "candidate"
         case "S3" if run.kind.voted and not run.kind.lands and run.review is not None and run.refusal is None:
@@ -118,15 +120,23 @@ def matching_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
     if contract is None:
         return ()
     again = {rule.name: _lapse(run, rule) for rule in run.accepted.approval_rules}
-    before = {rule.name for rule in run.accepted.approval_rules if stage == "candidate" and rule.stage == "contract"}
+    earlier = {"contract", "environment"} if stage == "candidate" else set()
+    before = {rule.name for rule in run.accepted.approval_rules if rule_stage(run, rule) in earlier}
     result = result_rules(run)
     rules = (
         rule
         for rule in run.accepted.approval_rules
-        if (rule in result if stage == "candidate" else rule.stage == stage) or (rule.name in before and again[rule.name])
+        if (rule in result if stage == "candidate" else rule_stage(run, rule) == stage)
+        or (rule.name in before and again[rule.name])
     )
     found = ((rule, again[rule.name] + why) for rule in rules if (why := _why(rule, run, contract)))
     return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found)
+
+
+def rule_stage(run: Run, rule: ApprovalRule) -> AskStage:
+    """Return when a rule asks: about packages on request once a change needs them, else as the rule itself has it."""
+    requested = run.contract is not None and run.contract.tool_permissions.network == "on-request"
+    return "environment" if rule.reason == "network" and requested and run.kind.lands else rule.stage
 
 
 def result_rules(run: Run) -> tuple[ApprovalRule, ...]:
@@ -137,7 +147,7 @@ def result_rules(run: Run) -> tuple[ApprovalRule, ...]:
 
 def has_lapsed(run: Run, stage: AskStage) -> bool:
     """Return whether an approval at this stage, of the run's current contract or candidate, is no longer valid."""
-    return any(_lapse(run, rule) for rule in run.accepted.approval_rules if rule.stage == stage)
+    return any(_lapse(run, rule) for rule in run.accepted.approval_rules if rule_stage(run, rule) == stage)
 
 
 def _lapse(run: Run, rule: ApprovalRule) -> str:
@@ -202,7 +212,7 @@ def draft_of(run: Run) -> ReviewStanding | None:
 
 def is_cleared(run: Run, stage: AskStage) -> bool:
     """Return whether every applicable rule has an approval of exactly the run's current contract or candidate."""
-    return all(any(asked.status in _GRANTED for asked in _counting(run, each.rule)) for each in matching_rules(run, stage))
+    return all(any(asked.status in AGREED for asked in _counting(run, each.rule)) for each in matching_rules(run, stage))
 
 
 def waited_for(run: Run) -> tuple[AskedApproval, ...]:
@@ -230,14 +240,15 @@ def make_request(
     rule, contract = each.rule, run.contract
     if contract is None:
         raise DeniedError("there is no contract to ask about", code="gate_not_evaluated")
-    candidate = run.candidate if rule.stage not in _NO_CANDIDATE else None
+    stage = rule_stage(run, rule)
+    candidate = run.candidate if stage not in _NO_CANDIDATE else None
     silent = (
         f"{', '.join(rule.escalate_to)} are asked" if rule.escalate_to and before is None else "the run ends (approval_expired)"
     )
     return ApprovalRequest(
         request_id=f"{run.run_id}.ask.{number}",
         run_id=run.run_id,
-        stage=rule.stage,
+        stage=stage,
         rule=rule.name,
         reason=rule.reason,
         why=each.why,
@@ -263,12 +274,15 @@ def make_request(
         batch=rule.batch and rule.risk != "high",
         escalates_from=before.request_id if before is not None else None,
         transfers=asked_transfers(run) if rule.reason == "transfer" else (),
+        order_sha256=candidate.order.sha256 if stage == "environment" and candidate is not None and candidate.order else None,
     )
 
 
 def _on_yes(run: Run, rule: ApprovalRule) -> str:
     """Return the effect of an approval as text."""
-    stage = "candidate" if run.candidate is not None and rule.stage == "contract" else rule.stage
+    stage = rule_stage(run, rule)
+    if run.candidate is not None and (stage == "contract" or (stage == "environment" and run.pulled is not None)):
+        stage = "candidate"
     return ON_YES[stage] if stage != "candidate" or run.kind.lands else "the review passes, and nothing lands"
 
 
@@ -454,7 +468,7 @@ def _counting(run: Run, rule: ApprovalRule) -> list[AskedApproval]:
         asked
         for asked in run.approvals.values()
         if contract is not None
-        and (asked.request.rule, asked.request.stage) == (rule.name, rule.stage)
+        and (asked.request.rule, asked.request.stage) == (rule.name, rule_stage(run, rule))
         and asked.status not in _ASKED_AGAIN
         and is_about(asked.request, run, contract)
     ]
@@ -464,6 +478,10 @@ def is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool
     """Return whether a request is about the run's current contract, candidate and round."""
     if request.stage == "round" and request.attempt != run.attempt:
         return False
+    if request.stage == "environment":
+        order = run.candidate.order if run.candidate is not None else None
+        same = order is not None and request.order_sha256 == order.sha256
+        return same and request.contract_sha256 == contract_digest(contract)
     tree = run.candidate.tree if request.stage not in _NO_CANDIDATE and run.candidate is not None else ""
     return request.contract_sha256 == contract_digest(contract) and request.candidate_tree == tree
 
@@ -476,8 +494,10 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
         case "path_class":
             return "; ".join(found_words(run, f"{PATH_CLASS}{rule.name}"))
         case "network":
-            network = contract.tool_permissions.network
-            return f"network access: {network}" if network != "deny" else ""
+            network, order = contract.tool_permissions.network, run.candidate.order if run.candidate is not None else None
+            words = f"network access: {network}" if network != "deny" else ""
+            pulls = rule_stage(run, rule) == "environment"
+            return words if not pulls else f"{words}; changed packages: {', '.join(order.files)}" if order is not None else ""
         case "agent":
             kinds = sorted(_makers(contract)) if run.kind.lands else ()
             return f"the change is made by: {', '.join(kinds)}" if kinds else ""

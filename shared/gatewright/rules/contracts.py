@@ -31,6 +31,7 @@ def with_role(contract: TaskContract) -> TaskContract:
     agent, permissions = _AGENTS.get(contract.task_type, (WORKER, worker_permissions(interactive=contract.interactive)))
     works = agent is WORKER
     if works:
+        permissions = replace(permissions, network=contract.tool_permissions.network)
         permissions = replace(permissions, mcp_tools=tuple(each for each in contract.mcp_tool_set if each not in TOOL_SET))
     contract = replace(
         contract,
@@ -93,6 +94,8 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         wanted = expected[name] if name in expected else getattr(request, name) if name in _SHARED else field.default
         if getattr(contract, name) != wanted:
             yield name
+    if contract.assigned_agent == WORKER and contract.tool_permissions.network != request.network:
+        yield "tool_permissions.network"
 
 
 def unlike_compiled(contract: TaskContract, run_id: str) -> Iterator[str]:

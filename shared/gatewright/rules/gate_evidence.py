@@ -41,7 +41,7 @@ PLAN, TOKEN, PATCH, CANDIDATE_TREE, REPORT = "plan", "token", "patch", "candidat
 ROSTER = "approvers.json"
 FILES_WRITTEN, FILES_REMOVED, FILES_LOST = "files_written", "files_removed", "files_lost"
 SECRET_SCANNER, ENVIRONMENT, FLAKY = "secret_scanner", "environment", "flaky"
-COMMIT, TREE = "commit", "tree"
+COMMIT, TREE, ORDER = "commit", "tree", "environment_order"
 #: The rule of the integrated gate on a candidate that is taken from commits.
 COMMITS_RULE = "commits"
 #: Prefix of rules on commands: each is a part of one rule on all of them.
@@ -71,6 +71,7 @@ RULES: dict[GateName, frozenset[str]] = {
     "reviewer": frozenset({"same_tree", "reviewer_gate", "read_only", "times"}),
     "tests": frozenset({"same_tree", "tests_gate", "rerun", "acceptance_tests"})
     | {"test_proof", "proof_facts", "times", "artifacts"},
+    "environment": frozenset({"changed_packages", "puller"}),
     "queue": frozenset(COMPLETION),
     "landing": frozenset(COMPLETION),
 }
@@ -187,6 +188,9 @@ def expected_evidence(
             return tuple(_citations(run, report))
         case "integrated":
             return tuple(_integrated_evidence(run, _first(following, e.CandidateComposed)))
+        case "environment":
+            order = run.candidate.order if run.candidate is not None else None
+            return (*_candidate(run), LookedAt(ORDER, order.sha256 if order is not None else ""))
         case "queue" | "landing":
             return tuple(_landing(run, _first(following, e.Landed), held))
         case _:

@@ -33,7 +33,7 @@ APPROVAL_LAPSED: Final = "approval_lapsed"
 GRANT_OVER: Final = "grant_over"
 Word = ApprovalDecided | ApprovalByGrant
 #: Stages whose approvals a landing needs; a granted further round is never withdrawn.
-_STAGES = frozenset({"contract", "candidate"})
+_STAGES = frozenset({"contract", "candidate", "environment"})
 _COUNTING = frozenset({"pending", "approved", "granted"})
 _GIVEN = frozenset({"approved", "granted"})
 _NAMES = {"approve": "yes to", "vote": "vote on", "delegate": "delegation of"}

@@ -83,9 +83,12 @@ def reviewing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
 
 
 def testing(run: Run, contract: TaskContract, patch: str) -> TaskContract:
-    """Return the test runner's task on the same candidate."""
+    """Return the test runner's task on the same candidate, with the environments that were pulled for it."""
+    order = _judging(contract, patch)
+    if run.pulled is not None:
+        order = replace(order, environment=run.pulled.shown, baseline_environment=contract.environment)
     return replace(
-        _judging(contract, patch),
+        order,
         task_id=_judge_id(run, "test"),
         candidate=run.chosen or None,
         task_type="TEST",

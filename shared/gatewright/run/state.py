@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from gatewright.run.events.lifecycle import BundleSealed, RunAccepted, RunExpired
     from gatewright.run.events.orders import LocksTaken
     from gatewright.run.events.people import ApprovalByGrant, ApprovalDecided
-    from gatewright.run.events.work import CandidateComposed, TaskInterrupted
+    from gatewright.run.events.work import CandidateComposed, EnvironmentPulled, TaskInterrupted
 
+#: Statuses of a request by which it is approved.
+AGREED: frozenset[ApprovalStatus] = frozenset({"approved", "autopilot", "granted"})
 #: The ``prev_hash`` of a run's first event.
 GENESIS = "0" * 64
 TaskRole = Literal["pm", "techlead", "worker", "reviewer", "testrunner"]
@@ -194,6 +196,8 @@ class Run(Struct, frozen=True):
     locks: LocksTaken | None = None
     waiting_for_locks: bool = False
     candidate: CandidateComposed | None = None
+    #: The environments of the candidate's own packages, once they were pulled.
+    pulled: EnvironmentPulled | None = None
     review: ReviewReport | None = None
     tests: TestReport | None = None
     tests_passed: bool = False
@@ -245,6 +249,16 @@ class Run(Struct, frozen=True):
     def kind(self) -> RunKind:
         """Kind of the run, by the task type of its order."""
         return KINDS[self.accepted.task_type]
+
+    @property
+    def awaits_environment(self) -> bool:
+        """Whether the packages of the candidate must be pulled before its tests."""
+        return self.candidate is not None and self.candidate.order is not None and self.pulled is None
+
+    def has_agreed_order(self, sha256: str) -> bool:
+        """Return whether an approval of the current contract is about exactly this order of environments."""
+        about = (each for each in self.approvals.values() if each.request.order_sha256 == sha256)
+        return any(each.status in AGREED for each in about)
 
     @property
     def takers(self) -> tuple[RoleName, ...]:

@@ -69,6 +69,7 @@ async def bring_up(
         environments=(*_prefixes(environments, place), place.home.resolve() / MADE / EVERY),
         shared=True,
         adopt=True,
+        puller=installer_environment(),
         linger=linger,
     )
     options = replace(options, fingerprint=fingerprint(options) if linger else "")

@@ -1,30 +1,34 @@
 """Environments for a host that has only the bus: the files that decide what is installed, as an order to the puller.
 
 1. the order has what ``prepare_environments`` reads of the baseline, and names that it looks for; nothing else of the
-repository  2. the puller checks each path and digest, and plans with these files as if they were the baseline
+repository; for a change, of its candidate  2. the puller checks each path and digest, and plans with these files as if they were the baseline
 3. the sender accepts only the result of its own order, for languages of its own commands.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.go_install import VENDORED
 from gatewright.app.environments.node_recipe import LOCKS
 from gatewright.app.environments.plan import Installer, Note
 from gatewright.app.environments.prepare import prepare_environments, read_inputs, wanted_ecosystems
-from gatewright.contracts import EnvironmentOrder, EnvironmentResult
+from gatewright.contracts import EnvironmentOrder, EnvironmentResult, codec
 from gatewright.contracts.environment_order import OrderedEnvironment, OrderedFile
 from gatewright.ecosystems.node.members import MANIFEST
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.errors import Fault, MalformedError
 from gatewright.git.paths import path_fault
+from gatewright.rules.environment_orders import OrderAnswer, OrderQuestion, result_fault
 from gatewright.sandbox.environments import PREPARED, read_record
 
 #: Bytes of all files of an order: in base64, with names, they fit into one message of the bus.
@@ -134,11 +138,38 @@ def _describe_environment(prefix: Path) -> OrderedEnvironment:
 
 def check_result(order: EnvironmentOrder, result: EnvironmentResult) -> tuple[Path, ...]:
     """Return the prefixes of a result. Raises NotPreparedError for one that the order cannot have."""
-    wanted = wanted_ecosystems(order.commands)
-    for each in result.environments:  # 3
-        place = PurePosixPath(each.prefix)
-        if not place.is_absolute() or ".." in place.parts or any(not letter.isprintable() for letter in each.prefix):
-            raise NotPreparedError(f"the puller named {each.prefix[:100]!r}, which is no absolute path")
-        if each.ecosystem is not None and each.ecosystem not in wanted:
-            raise NotPreparedError(f"the puller made an environment of {each.ecosystem}, which no command needs")
+    if fault := result_fault(wanted_ecosystems(order.commands), result):  # 3
+        raise NotPreparedError(fault)
     return tuple(Path(each.prefix) for each in result.environments)
+
+
+@dataclass(frozen=True)
+class _AskedTree:
+    """The tree of a question. ``missing`` collects paths whose content is not known yet."""
+
+    question: OrderQuestion
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(self.question.paths)
+
+    async def read(self, path: str) -> bytes | None:
+        """See ``TreeFiles.read``."""
+        if path not in self.question.files and path in self.question.paths:
+            self.missing.append(path)
+        return self.question.files.get(path)
+
+
+def answer_question(question: bytes) -> bytes:
+    """Return the ``OrderAnswer`` to an ``OrderQuestion``: for a child process, which has no repository."""
+    asked = msgspec.msgpack.decode(question, type=OrderQuestion)
+    tree, ecosystems = _AskedTree(asked), tuple(wanted_ecosystems(asked.commands))
+    try:
+        order = codec.encode(asyncio.run(environment_order(tree, asked.commands)))
+        answer = OrderAnswer(order, ecosystems=ecosystems)
+    except NotPreparedError as error:
+        answer = OrderAnswer(fault=error.message, ecosystems=ecosystems)
+    if tree.missing:
+        answer = OrderAnswer(missing=tuple(dict.fromkeys(tree.missing)))
+    return msgspec.msgpack.encode(answer)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gatewright.app.puller.orders import serve_orders
+from gatewright.app.puller.orders import PullerSettings, serve_orders
 from gatewright.service.process import run_process
-from gatewright.service.settings import ServiceSettings
 
 if __name__ == "__main__":
-    raise SystemExit(run_process("puller", serve_orders, ServiceSettings))
+    raise SystemExit(run_process("puller", serve_orders, PullerSettings))

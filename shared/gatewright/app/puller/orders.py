@@ -139,9 +139,15 @@ class OrderDesk:
             self._log.error("order_failed", cause=repr(error)[:_LONGEST_NOTE])
 
 
-async def serve_orders(service: Service, settings: ServiceSettings) -> None:
+class PullerSettings(ServiceSettings):
+    """Settings of the puller. ``own_registries``: without ``egress.json``, those of this host's configuration are allowed."""
+
+    own_registries: bool = False
+
+
+async def serve_orders(service: Service, settings: PullerSettings) -> None:
     """Answer orders until shutdown. Raises ConfigurationError: ``egress.json`` is invalid at the start."""
-    if host_installer(settings.policies).egress is None:
+    if host_installer(settings.policies).egress is None and not settings.own_registries:
         service.log.warning("egress_policy_missing", folder=str(settings.policies))
     desk = OrderDesk(partial(_fill, settings, service.log), settings.concurrency, service.log, service.metrics)
     await service.register(dict.fromkeys(_SUBJECTS, desk.answer), waiting=_SUBJECTS)
@@ -149,7 +155,7 @@ async def serve_orders(service: Service, settings: ServiceSettings) -> None:
     await desk.close()
 
 
-async def _fill(settings: ServiceSettings, log: Logger, order: EnvironmentOrder, note: Note) -> tuple[OrderedEnvironment, ...]:
+async def _fill(settings: PullerSettings, log: Logger, order: EnvironmentOrder, note: Note) -> tuple[OrderedEnvironment, ...]:
     """Carry out an order under the policy of this moment: without a valid one nothing is read."""
     try:
         installer = await asyncio.to_thread(host_installer, settings.policies)
@@ -157,7 +163,7 @@ async def _fill(settings: ServiceSettings, log: Logger, order: EnvironmentOrder,
         log.warning("egress_policy_invalid", cause=error.message[:_LONGEST_NOTE])
         words = "the puller's egress.json is invalid since a change: its operator finds the cause in its log"
         raise UnavailableError(words, code=error.reason) from error
-    if installer.egress is None:
+    if installer.egress is None and not settings.own_registries:
         words = f"the puller has no egress.json in {settings.policies}: it prepares environments from permitted registries only"
         raise UnavailableError(words, code="egress_policy_missing")
     check_room(settings.home)

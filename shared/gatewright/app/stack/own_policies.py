@@ -1,7 +1,7 @@
-"""The approval rule and the roster of a home folder whose operator has named no policies.
+"""The approval rules and the roster of a home folder whose operator has named no policies.
 
-There the account that owns the home decides about its own CI files: such a run waits before it lands, and lands by a
-decision signed with the home's key. Both files are ordinary policies (``approval_rules.json``, ``approvers.json``) in the
+There the account that owns the home decides about its own CI files and about the packages of a changed lock: such a run waits
+for a decision signed with the home's key. Both files are ordinary policies (``approval_rules.json``, ``approvers.json``) in the
 folder ``own-policies`` of the home, over the delivered ones. They are rewritten from the account and the key, so edits are
 lost. A folder that ``GATEWRIGHT_POLICIES`` names replaces them.
 """
@@ -40,7 +40,7 @@ def own_policies(home: Path) -> Path:
 
 
 def write_own_policies(home: Path, key: Path) -> Path:
-    """Write the rule and the roster for the owner of ``home``, whose private key is ``key``; return their folder.
+    """Write the rules and the roster for the owner of ``home``, whose private key is ``key``; return their folder.
 
     A missing key is created. A correct file stays untouched. Raises ConfigurationError, OSError.
     """
@@ -50,18 +50,14 @@ def write_own_policies(home: Path, key: Path) -> Path:
     folder, owner = own_policies(home), owner_name()
     if not key.exists():
         keys.load_or_create(key)
-    rule = {
-        "name": "own-ci-files",
-        "reason": "protected_class",
-        "classes": ["ci"],
-        "risk": "high",
-        "approvers": [owner],
-        "within_seconds": _WITHIN_SECONDS,
-        "yourself": True,
-    }
+    own = {"risk": "high", "approvers": [owner], "within_seconds": _WITHIN_SECONDS, "yourself": True}
+    rules = [
+        {"name": "own-ci-files", "reason": "protected_class", "classes": ["ci"], **own},
+        {"name": "own-packages", "reason": "network", **own},
+    ]
     person = {"name": owner, "keys": [{"key": public_line(keys.load_secret(key))}]}
     folder.mkdir(mode=0o700, exist_ok=True)
-    _write(folder / APPROVAL_RULES, {"version": "1", "rules": [rule]})
+    _write(folder / APPROVAL_RULES, {"version": "1", "rules": rules})
     _write(folder / ROSTER, {"version": "1", "people": [person]})
     return folder
 

@@ -26,14 +26,16 @@ from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.store_watch import until_restart_helps
 from gatewright.app.stack.supervised_process import SupervisedProcess
 from gatewright.bus import identities
-from gatewright.bus.identities import OPERATOR, PROVISIONER, BusAddress, bus_keys, process_identity, seed_file
+from gatewright.bus.identities import OPERATOR, PROVISIONER, PULLER, BusAddress, bus_keys, process_identity, seed_file
 from gatewright.bus.ledger_layout import PARTITIONS, read_partitions
 from gatewright.bus.stream_settings import DAYS, SIZES, StreamSettings
 from gatewright.clock import Clock, SystemClock
+from gatewright.environment_state import MADE
 from gatewright.errors import BusError, HostError, UnavailableError
 from gatewright.evidence.signing.keys import home_key
 from gatewright.host_errors import check_room, host_errors, until_room
 from gatewright.sandbox.offers import OFFERS_FILE, clear_offers
+from gatewright.tasks.inputs import EVERY
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ _CASSETTE = "GATEWRIGHT_CASSETTE"
 _OFFERS = "GATEWRIGHT_ENVIRONMENT_OFFERS"
 _POLICIES = "GATEWRIGHT_POLICIES"
 _KEY = "GATEWRIGHT_KEY"
+_PULLER_PROGRAM = "gatewright.app.puller"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
 
@@ -71,6 +74,8 @@ class StackOptions:
     adopt: bool = False
     #: Whether the owner of the home is asked about CI files where no policies are named (``own_policies``).
     owner_rule: bool = True
+    #: Variables of installers, for a puller with this host's own registries; None for no puller.
+    puller: Mapping[str, str] | None = field(default=None, repr=False)
     roles: tuple[str, ...] = START_ORDER
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     package: str = SERVICES
@@ -116,7 +121,8 @@ class Supervisor:
     def environments(self) -> tuple[str, ...]:
         """Return the prefixes that contracts may name: those of the operator's own setting, and those of the options."""
         settled = self.options.base_environment.get(_ENVIRONMENTS, "").split(os.pathsep)
-        return tuple(dict.fromkeys(filter(None, (*settled, *map(str, self.options.environments)))))
+        pulled = () if self.options.puller is None else (str(self.options.home.resolve() / MADE / EVERY),)
+        return tuple(dict.fromkeys(filter(None, (*settled, *map(str, self.options.environments), *pulled))))
 
     @property
     def _streams(self) -> StreamSettings:
@@ -367,6 +373,10 @@ class Supervisor:
                 own |= options.model_keys if role in MODEL_ROLES else {}
                 own |= options.repository_keys.get(role, {})
                 yield ProcessPlan(name, self.options.module(role), own, options.home, log)
+        if options.puller is not None:
+            seed = str(seed_file(bus_keys(options.home), PULLER))
+            own = {**options.puller, **environment, "GATEWRIGHT_NATS_SEED": seed, "GATEWRIGHT_OWN_REGISTRIES": "true"}
+            yield ProcessPlan(PULLER, _PULLER_PROGRAM, own, options.home, options.home / "logs" / "puller.log")
 
     def _announce(self) -> None:
         """Rewrite ``stack.json``: a process was started, or all are ready. On a full disk the old one stays."""

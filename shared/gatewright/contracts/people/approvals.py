@@ -52,7 +52,7 @@ AskReason = Literal[
     "agent_question",
 ]
 _ABOUT_CANDIDATES = frozenset({"protected_class", "path_class", "proof", "landing", "risk_tier", "critic", "review"})
-AskStage = Literal["contract", "candidate", "round", "beside"]
+AskStage = Literal["contract", "candidate", "round", "beside", "environment"]
 Risk = Literal["low", "medium", "high"]
 DecisionVerdict = Literal["approve", "reject", "comment", "vote", "delegate"]
 #: What leaves a request waiting as it was.
@@ -271,7 +271,7 @@ class ApprovalRequest(Document):
     """Id of the request: run id, ".ask." and a number."""
     run_id: RunId
     stage: AskStage
-    """What is decided: the contract, the candidate or one more round; beside: no run waits for the answer."""
+    """What is decided: the contract, the candidate, one more round or the packages of its tests; beside: no run waits."""
     rule: RuleName
     """The rule that asks."""
     reason: AskReason
@@ -325,6 +325,8 @@ class ApprovalRequest(Document):
     """What an agent asks permission for; the run continues beside the request."""
     transfers: Annotated[tuple[AskedTransfer, ...], Meta(max_length=2)] = ()
     """What would be sent to providers of models, for each role. This request approves it."""
+    order_sha256: Sha256 | None = None
+    """SHA-256 of the order of environments that would be sent to the puller. An approval is valid for exactly this order."""
 
 
 class ApprovalDecision(Document):

@@ -58,6 +58,8 @@ from gatewright.run.events.people import (
 from gatewright.run.events.work import (
     AnswerIgnored,
     CandidateComposed,
+    ChangedOrder,
+    EnvironmentPulled,
     TaskFailed,
     TaskFinished,
     TaskInterrupted,
@@ -96,6 +98,7 @@ EVENTS: dict[str, type[RunEvent]] = {
         TaskInterrupted,
         BudgetExceeded,
         CandidateComposed,
+        EnvironmentPulled,
         ReviewReceived,
         TestsReceived,
         CandidateChosen,

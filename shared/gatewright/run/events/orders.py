@@ -86,10 +86,23 @@ class TaskDispatched(RunEvent, frozen=True):
         task = run.tasks.get(self.task_id)
         if not is_turn_of(run, self.role):
             return f"the {self.role} is not asked in state {run.state}"
+        if self.role == "testrunner" and (words := self._other_environment(run)):
+            return words
         if self.role == "worker" and run.kind.plans:
             fits = task is not None and task.status == "PENDING"
             return "" if fits else "no plan has this task, or it was given out before"
         return "" if task is None and run.running(self.role) is None else f"the {self.role} was asked twice"
+
+    def _other_environment(self, run: Run) -> str:
+        """Compare what commands are shown with the contract's environment, or with the pulled one."""
+        if run.awaits_environment:
+            return "the packages of the candidate were not pulled"
+        if self.contract is None or run.contract is None:
+            return ""
+        shown = (self.contract.environment, self.contract.baseline_environment)
+        ordered = run.contract.environment
+        wanted = (ordered, None) if run.pulled is None else (run.pulled.shown, ordered)
+        return "" if shown == wanted else "the tests have another environment than the contract's or the pulled one"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
@@ -125,6 +138,7 @@ class FixOrdered(RunEvent, frozen=True):
             run.with_tasks(*abandoned),
             attempt=self.attempt,
             candidate=None,
+            pulled=None,
             review=None,
             tests=None,
             tests_passed=False,

@@ -6,9 +6,10 @@ from typing import ClassVar, Literal
 
 from msgspec.structs import replace
 
+from gatewright.contracts.environment_order import OrderedEnvironment
 from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import Error, TaskResult
-from gatewright.contracts.vocabulary import Artifact, Usage
+from gatewright.contracts.vocabulary import Artifact, Document, Environment, FurtherEnvironment, Sha256, Usage
 from gatewright.errors import MalformedError
 from gatewright.run.candidates import reason_of
 from gatewright.run.events.base import RunEvent
@@ -149,12 +150,19 @@ class AnswerIgnored(RunEvent, frozen=True):
         return role_of_task(run, task_id)
 
 
+class ChangedOrder(Document, frozen=True):
+    """The order of environments for the candidate's own packages: its digest, and the changed ``files`` that decide them."""
+
+    sha256: Sha256
+    files: tuple[str, ...]
+
+
 class CandidateComposed(RunEvent, frozen=True):
     """All patches composed: the tree that is reviewed, tested and landed.
 
     ``patch`` is the artifact of the canonical diff, ``names`` that of the changed paths, NUL-separated; ``candidate`` is its
     number among several, 0 for the only one. By policy: ``path_kinds``, paths by risk; ``versions``, the version change if
-    nothing else changes.
+    nothing else changes. ``order``: what its tests need pulled first, where the order permits that.
     """
 
     event_type: ClassVar[str] = "candidate_composed"
@@ -167,6 +175,7 @@ class CandidateComposed(RunEvent, frozen=True):
     candidate: int
     path_kinds: dict[str, int] | None = None
     versions: Literal["patch", "minor", "major"] | None = None
+    order: ChangedOrder | None = None
 
     def may_follow(self, run: Run) -> str:
         ready = run.state == ("S2" if run.kind.works else "S1") and run.candidate is None
@@ -174,8 +183,38 @@ class CandidateComposed(RunEvent, frozen=True):
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
         del record
-        return replace(run, candidate=self)
+        return replace(run, candidate=self, pulled=None)
 
     def of_candidate(self, run: Run) -> int:
         del run
         return self.candidate
+
+
+class EnvironmentPulled(RunEvent, frozen=True):
+    """The puller made the environments of the candidate's own packages. All commands on the candidate see them."""
+
+    event_type: ClassVar[str] = "environment_pulled"
+    tree: str
+    order_sha256: str
+    environments: tuple[OrderedEnvironment, ...]
+
+    @property
+    def shown(self) -> Environment | None:
+        """What commands on the candidate see; None if no file asks for packages any more."""
+        prefixes = [each.prefix for each in self.environments]
+        others = tuple(FurtherEnvironment(prefix=each) for each in prefixes[1:])
+        return Environment(prefix=prefixes[0], others=others) if prefixes else None
+
+    def may_follow(self, run: Run) -> str:
+        order = run.candidate.order if run.candidate is not None else None
+        if run.state != "S4" or run.tests is not None or not run.awaits_environment:
+            return "the tests need no environment of their own now"
+        if run.candidate is None or order is None or (self.tree, self.order_sha256) != (run.candidate.tree, order.sha256):
+            return "it is the environment of another candidate"
+        network = run.contract.tool_permissions.network if run.contract is not None else "deny"
+        agreed = network == "allow" or (network == "on-request" and run.has_agreed_order(self.order_sha256))
+        return "" if agreed else "no approval is about this order of environments"
+
+    def apply(self, run: Run, record: OrchestratorEvent) -> Run:
+        del record
+        return replace(run, pulled=self)

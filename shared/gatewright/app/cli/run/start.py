@@ -49,6 +49,7 @@ from gatewright.app.cli.settings import (
     AgentSettings,
     host_installer,
     inherited_environment,
+    installer_environment,
     model_keys,
     operator_access,
     repository_keys,
@@ -154,7 +155,8 @@ async def _run_once(
         environments=tuple(Path(each.prefix) for each in environment.all) if environment is not None else (),
         adopt=True,
         ahead=ahead,
-        owner_rule=is_interactive(),  # A run of a script would wait for a day.
+        puller=installer_environment() if prepared.request.network != "deny" or linger else None,
+        owner_rule=is_interactive() or prepared.request.network != "deny",  # A run of a script would wait for a day.
     )
     # A stack that replays recorded calls is for this run alone.
     minutes, announced = linger if cassette is None else 0.0, list[str]()

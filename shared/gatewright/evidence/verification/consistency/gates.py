@@ -10,7 +10,7 @@ from gatewright.contracts import GateReport
 from gatewright.contracts.reports import GateName
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun, gate_file
-from gatewright.rules.gate_evidence import POLICIES
+from gatewright.rules.gate_evidence import ORDER, POLICIES
 from gatewright.run import events as e
 from gatewright.run.state import Run
 from gatewright.run.states import QUEUED
@@ -80,7 +80,7 @@ def check_gates(replayed: ReplayedRun) -> Iterator[Contradiction]:
             case e.TaskDispatched(role="pm"):
                 standing.withdraw("policy")
             case e.ReviewReceived():
-                standing.withdraw("reviewer", "tests", "queue", "landing")
+                standing.withdraw("reviewer", "environment", "tests", "queue", "landing")
             case e.TestsReceived():
                 standing.withdraw("tests", "queue", "landing")
             case _:
@@ -146,6 +146,10 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
             return {"patch": (task.result.git.patch, result), "candidate_tree": (task.tree, layout.EVENTS)}
         case "landing" if run.state == QUEUED:
             return {}  # the receipt proves the tree
+        case "environment":
+            order = run.candidate.order if run.candidate is not None else None
+            facts = {"candidate_tree": (tree, layout.GIT_CANDIDATE)}
+            return facts | ({ORDER: (order.sha256, layout.EVENTS)} if order is not None else {})
         case "reviewer" | "tests" | "approval" | "queue" | "landing":
             return {"candidate_tree": (tree, layout.GIT_CANDIDATE), "tree": (tree, layout.GIT_CANDIDATE)}
         case _:
@@ -173,6 +177,9 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
             yield from _need(moment, standing, "integrated", layout.GIT_CANDIDATE)
         case e.TaskDispatched(role="testrunner") if moment.candidate:
             yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
+        case e.EnvironmentPulled(order_sha256=order):
+            yield from _need(moment, standing, "environment", layout.EVENTS)
+            yield from _same(moment, standing, "environment", {ORDER: (order, layout.EVENTS)})
         case e.CandidateChosen():
             for gate in _CHOSEN_AFTER:
                 yield from _need(moment, standing, gate, layout.EVENTS)
