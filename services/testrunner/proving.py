@@ -107,7 +107,9 @@ class Prover:
             return proved
         progress()
         failed = [each for each, outcome in read_table(proved.table).items() if outcome == "failed"]
-        proof = await self._before.add_baseline_result(proved.proof, command.argv, failed, bound_time(place.on_baseline, proved.completed))
+        proof = await self._before.add_baseline_result(
+            proved.proof, command.argv, failed, bound_time(place.on_baseline, proved.completed)
+        )
         return dataclasses.replace(proved, proof=proof)
 
     async def _run(

@@ -49,7 +49,8 @@ class Cluster(Stack):
 
     @property
     def environment(self) -> dict[str, str]:
-        return super().environment | {"GATEWRIGHT_ENVIRONMENTS": f"{self.shared}/environments/*"}
+        own = {"GATEWRIGHT_ENVIRONMENTS": f"{self.shared}/environments/*", "GATEWRIGHT_OWN_REGISTRIES": "false"}
+        return super().environment | own
 
     def outside(self, home: Path, identity: str) -> dict[str, str]:
         """The variables of a host that has the bus, and one identity."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import Error, GateReport, Plan, ReviewReport, RunRequest, TaskContract, TaskResult, TestReport
 from gatewright.contracts.environment_order import OrderedEnvironment
-from gatewright.contracts.people.approvals import ApprovalRule, SignedDecision
+from gatewright.contracts.people.approvals import ApprovalRule, AskStage, SignedDecision
 from gatewright.contracts.progress import MemoryBounds
 from gatewright.contracts.routing import RoutingRules
 from gatewright.contracts.transfers import TransferManifest
@@ -424,6 +424,11 @@ def next_step(run: Run) -> str | None:
         return "refuse"
     if stage is not None and not is_cleared(run, stage):
         return "ask" if unasked_rules(run, stage) and not run.parked else None
+    return _work_step(run, stage)
+
+
+def _work_step(run: Run, stage: AskStage | None) -> str | None:
+    """Return the step for which people need not be asked, or have agreed."""
     if stage == "environment":
         return None if run.parked else "pull"
     if run.state == "S1" and not run.kind.plans:

@@ -156,20 +156,20 @@ class GateEngine:
                 if shown is not tests:
                     await self.artifacts.put_artifact(codec.encode(shown))
                 return await _keep(context, tests)
-            case q.PullCheck(run=run):
-                return await self._pull(run)
             case q.DecisionCheck():
                 return await self._people(question)
             case q.GrantsCheck(run=run):
                 context = self._begin(run, "approval")
                 claims, sha256 = await claim_grants(context, run, self.grants) if self.grants is not None else ((), "")
                 return q.GrantsVerdict(context.close(), claims, sha256)
-            case q.QueueCheck() | q.WithdrawalCheck() | q.LandingCheck():
+            case q.PullCheck() | q.QueueCheck() | q.WithdrawalCheck() | q.LandingCheck():
                 return await self._way_to_target(question)
 
-    async def _way_to_target(self, question: q.QueueCheck | q.WithdrawalCheck | q.LandingCheck) -> q.Verdict:
+    async def _way_to_target(self, question: q.PullCheck | q.QueueCheck | q.WithdrawalCheck | q.LandingCheck) -> q.Verdict:
         run = question.run
         match question:
+            case q.PullCheck():
+                return await self._pull(run)
             case q.QueueCheck():
                 return await self._admission(run)
             case q.WithdrawalCheck():

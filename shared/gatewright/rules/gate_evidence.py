@@ -188,11 +188,10 @@ def expected_evidence(
             return tuple(_citations(run, report))
         case "integrated":
             return tuple(_integrated_evidence(run, _first(following, e.CandidateComposed)))
-        case "environment":
-            order = run.candidate.order if run.candidate is not None else None
-            return (*_candidate(run), LookedAt(ORDER, order.sha256 if order is not None else ""))
-        case "queue" | "landing":
-            return tuple(_landing(run, _first(following, e.Landed), held))
+        case "queue" | "landing" | "environment":
+            return (
+                tuple(_pulled(run)) if report.gate == "environment" else tuple(_landing(run, _first(following, e.Landed), held))
+            )
         case _:
             return ()
 
@@ -261,6 +260,12 @@ def _count(text: str) -> int | None:
 def _candidate(run: Run) -> Iterator[LookedAt]:
     if run.candidate is not None:
         yield LookedAt(CANDIDATE_TREE, run.candidate.tree)
+
+
+def _pulled(run: Run) -> Iterator[LookedAt]:
+    yield from _candidate(run)
+    if run.candidate is not None and run.candidate.order is not None:
+        yield LookedAt(ORDER, run.candidate.order.sha256)
 
 
 def _calls(run: Run, asked: Consultation | Sequence[Artifact] | None) -> Iterator[LookedAt]:

@@ -17,7 +17,9 @@ from gatewright.run.states import MAIN_LINE, SUCCESSORS, State
 
 SuccessCode = Literal["ok", "planned", "reviewed", "tested", "researched"]
 #: Fields of an order that only a change has, in requests and contracts.
-_OF_CHANGES = frozenset({"executor", "candidates", "scope", "audit_only", "interactive", "author", "reverts", "tests"} | {"network"})
+_OF_CHANGES = frozenset(
+    {"executor", "candidates", "scope", "audit_only", "interactive", "author", "reverts", "tests", "network"}
+)
 #: Fields that have an effect only where something is changed, planned or tested.
 _OF_JUDGED_CHANGES = frozenset({"allowed_paths", "acceptance_tests", "sharding", "strict_acceptance"})
 #: Fields that have an effect on commands only.

@@ -16,7 +16,8 @@ from gatewright.worker_role import ways
 
 #: What has to pass before a run is done, in the order of its life.
 GATES: tuple[str, ...] = (
-    *("policy", "plan", "locks", "diff", "citations", "integrated", "reviewer", "environment", "tests", "approval", "queue", "landing"),
+    *("policy", "plan", "locks", "diff", "citations", "integrated", "reviewer", "environment", "tests"),
+    *("approval", "queue", "landing"),
 )
 
 #: The states of requests that needed no answer of a person, or were replaced by another one.

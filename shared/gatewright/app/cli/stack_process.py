@@ -24,7 +24,7 @@ from gatewright.app.cli.outcome import Exit, as_known, exit_of_error
 from gatewright.app.cli.output import complain, emit, note, write_line
 from gatewright.app.cli.run.preflight import require_sandbox
 from gatewright.app.cli.run.request import environment_prefix
-from gatewright.app.cli.settings import inherited_environment, model_keys, repository_keys
+from gatewright.app.cli.settings import inherited_environment, installer_environment, model_keys, repository_keys
 from gatewright.app.cli.user_git import with_user_signing
 from gatewright.app.stack import state
 from gatewright.app.stack.lingering import end, fingerprint, make_way, until_idle

@@ -1,7 +1,7 @@
 """Environments for a host that has only the bus: the files that decide what is installed, as an order to the puller.
 
-1. the order has what ``prepare_environments`` reads of the baseline, and names that it looks for; nothing else of the
-repository; for a change, of its candidate  2. the puller checks each path and digest, and plans with these files as if they were the baseline
+1. the order has what ``prepare_environments`` reads of the baseline, or of a candidate, and names that it looks for; nothing
+else of the repository  2. the puller checks each path and digest, and plans with these files as if they were the baseline
 3. the sender accepts only the result of its own order, for languages of its own commands.
 """
 

@@ -60,6 +60,7 @@ def fingerprint(options: StackOptions) -> str:
     settings: dict[str, Mapping[str, str]] = {
         "all": {name: value for name, value in options.base_environment.items() if name not in _NO_SETTING},
         "models": options.model_keys,
+        "puller": options.puller or {},
         **options.repository_keys,
     }
     for owner, variables in sorted(settings.items()):

@@ -43,7 +43,13 @@ class LingeringStart:
         log = options.home / _LOG
         prepare_log(log)
         keys = {name: value for each in options.repository_keys.values() for name, value in each.items()}
-        environment = {**(options.puller or {}), **options.base_environment, **options.model_keys, **keys, "GATEWRIGHT_HOME": str(options.home)}
+        environment = {
+            **(options.puller or {}),
+            **options.base_environment,
+            **options.model_keys,
+            **keys,
+            "GATEWRIGHT_HOME": str(options.home),
+        }
         try:
             with log.open("ab") as output:
                 begins = output.tell()

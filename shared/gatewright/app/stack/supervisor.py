@@ -47,6 +47,7 @@ _CASSETTE = "GATEWRIGHT_CASSETTE"
 _OFFERS = "GATEWRIGHT_ENVIRONMENT_OFFERS"
 _POLICIES = "GATEWRIGHT_POLICIES"
 _KEY = "GATEWRIGHT_KEY"
+_OWN_REGISTRIES = "GATEWRIGHT_OWN_REGISTRIES"
 _PULLER_PROGRAM = "gatewright.app.puller"
 _PING_SECONDS = 0.5
 _PING_PAUSE = 0.03
@@ -373,9 +374,9 @@ class Supervisor:
                 own |= options.model_keys if role in MODEL_ROLES else {}
                 own |= options.repository_keys.get(role, {})
                 yield ProcessPlan(name, self.options.module(role), own, options.home, log)
-        if options.puller is not None:
+        if options.puller is not None and environment.get(_OWN_REGISTRIES) != "false":
             seed = str(seed_file(bus_keys(options.home), PULLER))
-            own = {**options.puller, **environment, "GATEWRIGHT_NATS_SEED": seed, "GATEWRIGHT_OWN_REGISTRIES": "true"}
+            own = {**options.puller, **environment, "GATEWRIGHT_NATS_SEED": seed, _OWN_REGISTRIES: "true"}
             yield ProcessPlan(PULLER, _PULLER_PROGRAM, own, options.home, options.home / "logs" / "puller.log")
 
     def _announce(self) -> None:

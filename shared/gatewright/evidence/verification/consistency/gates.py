@@ -21,6 +21,7 @@ CONTRADICTS = "gate_contradicts"
 #: Verdicts on the order; they remain valid in a fix round.
 _LASTING = frozenset({"schema", "policy", "plan"})
 #: Gates that must have passed a chosen candidate, beside the diff gate.
+_PULLED_AFTER: tuple[GateName, ...] = ("integrated", "environment")
 _CHOSEN_AFTER: tuple[GateName, ...] = ("integrated", "reviewer", "tests")
 
 
@@ -177,11 +178,8 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
             yield from _need(moment, standing, "integrated", layout.GIT_CANDIDATE)
         case e.TaskDispatched(role="testrunner") if moment.candidate:
             yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
-        case e.EnvironmentPulled(order_sha256=order):
-            yield from _need(moment, standing, "environment", layout.EVENTS)
-            yield from _same(moment, standing, "environment", {ORDER: (order, layout.EVENTS)})
-        case e.CandidateChosen():
-            for gate in _CHOSEN_AFTER:
+        case e.CandidateChosen() | e.EnvironmentPulled():
+            for gate in _CHOSEN_AFTER if isinstance(moment.payload, e.CandidateChosen) else _PULLED_AFTER:
                 yield from _need(moment, standing, gate, layout.EVENTS)
         case e.StateEntered(state="S4") if not run.candidates:
             before: GateName = "reviewer" if run.kind.reviews else "integrated"

@@ -1,0 +1,120 @@
+"""`--network on-request`: a change that adds a package is tested with it, after people agreed, and never before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.stack import running_stack, wait_until
+from tests.e2e.test_puller import Cluster, write_policy
+from tests.environments.registries import served
+from tests.environments.wheels import index_of, make_wheel
+from tests.git.repositories import MakeRepository, Repository
+from tests.waiting import PATIENCE
+
+TESTS = b"""import unittest
+import a
+
+class Values(unittest.TestCase):
+    def test_value(self):
+        self.assertEqual(a.a, 2)
+"""
+ADDS = b"""import pathlib
+pathlib.Path('requirements.txt').write_text('needed==1.0\\nadded==1.0\\n')
+pathlib.Path('a.py').write_text('import added, needed\\na = 2\\n')
+"""
+FILES = {
+    "a.py": b"import needed\na = 1\n",
+    "test_a.py": TESTS,
+    "requirements.txt": b"needed==1.0\n",
+    "tools/add.py": ADDS,
+    "tools/edit.py": b"import pathlib\npathlib.Path('a.py').write_text('a = 2\\n')\n",
+}
+WORDS = ("--allow", "a.py", "--allow", "requirements.txt", "--allow-dependencies", "--test", "python -m unittest")
+ADD = (*WORDS, "--exec", "python tools/add.py", "--env", "auto", "--network", "on-request", "--json")
+
+
+class Changes:
+    """Runs of one repository on a cluster, from a host that has the bus only."""
+
+    def __init__(self, cluster: Cluster, repository: Repository, base: Path) -> None:
+        self.cluster, self.repository = cluster, repository
+        self.outside = cluster.outside(base / "elsewhere", "operator")
+
+    def run(self, *words: str) -> dict[str, Any]:
+        done = self.cluster.process("run", "add a package", *words, cwd=self.repository.path, extra=self.outside)
+        assert done.stdout, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return result
+
+    def pending(self) -> list[dict[str, Any]]:
+        listed = self.cluster.command("approvals", "list", "--json")
+        found: list[dict[str, Any]] = json.loads(listed.stdout)["approvals"]
+        return [each["request"] for each in found]
+
+    def decide(self, verdict: str) -> str:
+        """Answer the one request; its id."""
+        wait_until(lambda: bool(self.pending()), PATIENCE)
+        (request,) = self.pending()
+        assert (request["stage"], request["reason"]) == ("environment", "network"), request
+        done = self.cluster.process("approvals", verdict, request["request_id"])
+        assert done.returncode == 0, done.stdout + done.stderr
+        return str(request["run_id"])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    base = tmp_path_factory.mktemp("cluster")
+    base.chmod(0o755)
+    with running_stack(base / "home", workers=1, stack=Cluster(base / "home", base / "srv")) as stack:
+        assert isinstance(stack, Cluster)
+        yield stack
+
+
+@pytest.fixture
+def changes(cluster: Cluster, tmp_path: Path, make_repository: MakeRepository) -> Changes:
+    make_wheel(tmp_path / "wheels", "needed")
+    make_wheel(tmp_path / "wheels", "added")
+    return Changes(cluster, make_repository("project", files=FILES), tmp_path)
+
+
+def test_an_approved_package_is_pulled_tested_and_lands(changes: Changes, tmp_path: Path) -> None:
+    asked: list[str] = []
+    cluster = changes.cluster
+    with served(index_of(tmp_path / "wheels"), asked) as address, ThreadPoolExecutor(1) as pool:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies):
+            running = pool.submit(changes.run, *ADD)
+            wait_until(lambda: bool(changes.pending()), PATIENCE)
+            assert not any("added" in path for path in asked), "nothing is pulled before the yes"
+            run_id = changes.decide("approve")
+            result = running.result()
+    assert result["status"] == "SUCCESS", result
+    bundle = cluster.home / "runs" / run_id
+    verified = cluster.process("verify", str(bundle))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    (pulled,) = [
+        each["payload"]
+        for line in (bundle / "events.jsonl").read_text().splitlines()
+        if (each := json.loads(line))["event_type"] == "environment_pulled"
+    ]
+    assert pulled["environments"][0]["ecosystem"] == "python"
+    inventory = cluster.process("show", run_id, "--as", "inventory").stdout
+    assert {line.split()[0] for line in inventory.splitlines() if line.split()} >= {"added", "needed"}
+
+
+def test_a_rejected_package_ends_the_run_unpulled(changes: Changes, tmp_path: Path) -> None:
+    asked: list[str] = []
+    with served(index_of(tmp_path / "wheels"), asked) as address, ThreadPoolExecutor(1) as pool:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with changes.cluster.puller(index=address, policies=policies):
+            running = pool.submit(changes.run, *ADD)
+            changes.decide("reject")
+            result = running.result()
+    assert (result["status"], result["failure"]["code"]) == ("FAILED", "approval_rejected")
+    assert not any("added" in path for path in asked)
