@@ -171,6 +171,8 @@ def _event_sentences(record: OrchestratorEvent, view: RunView) -> list[tuple[Mar
             return _answer_sentences(answer, view)
         case e.CandidateChosen(candidate=number, standings=ranked):
             return [("good", "gatekeeper", f"candidate {number} of {len(ranked)} lands: {why_chosen(ranked)}")]
+        case e.EnvironmentPulled():
+            return [("plain", "gatekeeper", f"the changed packages were pulled: {payload.words}")]
         case e.FixOrdered():
             return [("warn", "gatekeeper", f"orders attempt {payload.attempt}: {payload.reason}")]
         case e.Landed():

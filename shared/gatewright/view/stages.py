@@ -128,6 +128,8 @@ def _lines_of(event: e.RunEvent, view: RunView) -> Iterator[_Line]:  # noqa: C90
             yield from _remark_lines(remarks.advice_remarks(run.summonses[answer.task_id]))
         case e.CandidateChosen(candidate=number, standings=ranked):
             yield "good", "choice", f"candidate {number} of {len(ranked)}: {why_chosen(ranked)}"
+        case e.EnvironmentPulled():
+            yield "good", "packages", f"the changed packages were pulled: {event.words}"
         case e.FixOrdered():
             yield "warn", "fix", f"attempt {event.attempt} starts: {event.reason}"
         case e.Landed():

@@ -112,6 +112,8 @@ def _decision_words(payload: e.RunEvent) -> tuple[str, str, str, str] | None:
         case e.CandidateComposed(tree=tree, changed_files=count, candidate=number):
             decision = f"tree {tree} is candidate {number}" if number else f"tree {tree}"
             return "Candidate", decision, f"{count} changed files compose", "integrated gate: another tree"
+        case e.EnvironmentPulled(order_sha256=order):
+            return "Packages", f"the tests see {payload.words}", f"order {order}", "verify: the tests see other packages"
         case e.CandidateChosen(candidate=number, standings=ranked):
             decision = f"candidate {number} of {len(ranked)} lands"
             return "Choice", decision, f"{why_chosen(ranked)}; the rule: {RULE}", "verify: choice_contradicts"

@@ -199,6 +199,11 @@ class EnvironmentPulled(RunEvent, frozen=True):
     environments: tuple[OrderedEnvironment, ...]
 
     @property
+    def words(self) -> str:
+        """The environments, for people."""
+        return ", ".join(each.prefix for each in self.environments) or "no file asks for packages"
+
+    @property
     def shown(self) -> Environment | None:
         """What commands on the candidate see; None if no file asks for packages any more."""
         prefixes = [each.prefix for each in self.environments]
