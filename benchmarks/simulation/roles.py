@@ -121,7 +121,7 @@ class PassingGates:
                 return q.Verdict(_report("plan", run.run_id))
             case q.ContractCheck(run=run):
                 return q.Verdict(_report("policy", run.run_id))
-            case q.DecisionCheck() | q.GrantsCheck() | q.QueueCheck() | q.WithdrawalCheck():
+            case q.DecisionCheck() | q.GrantsCheck() | q.QueueCheck() | q.WithdrawalCheck() | q.PullCheck():
                 raise AssertionError("no run of the simulation asks a person or uses a merge queue")
 
 

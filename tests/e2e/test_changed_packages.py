@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.stack import running_stack, wait_until
-from tests.e2e.test_puller import Cluster, write_policy
+from tests.e2e.test_puller import Cluster, GatedPages, write_policy
 from tests.environments.registries import served
 from tests.environments.wheels import index_of, make_wheel
 from tests.git.repositories import MakeRepository, Repository
@@ -118,3 +118,60 @@ def test_a_rejected_package_ends_the_run_unpulled(changes: Changes, tmp_path: Pa
             result = running.result()
     assert (result["status"], result["failure"]["code"]) == ("FAILED", "approval_rejected")
     assert not any("added" in path for path in asked)
+
+
+def test_a_change_of_no_lock_asks_nobody(changes: Changes, tmp_path: Path) -> None:
+    edit = (*WORDS, "--exec", "python tools/edit.py", "--env", "auto", "--network", "on-request", "--json")
+    with served(index_of(tmp_path / "wheels")) as address:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with changes.cluster.puller(index=address, policies=policies):
+            result = changes.run(*edit)
+    assert result["status"] == "SUCCESS", result
+    events = (changes.cluster.home / "runs" / result["run_id"] / "events.jsonl").read_text()
+    assert "approval_requested" not in events
+    assert "environment_pulled" not in events
+
+
+@pytest.mark.parametrize(("host", "code"), [("registry.example:1", "environment_not_prepared"), ("", "puller_missing")])
+def test_packages_that_no_puller_can_make_fail_the_run(changes: Changes, tmp_path: Path, host: str, code: str) -> None:
+    cluster = changes.cluster
+    with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies):
+            running = pool.submit(changes.run, *ADD)
+            wait_until(lambda: bool(changes.pending()), PATIENCE)
+        if host:
+            refusing = write_policy(tmp_path / "refusing", host)
+            with cluster.puller(index=address, policies=refusing):
+                changes.decide("approve")
+                result = running.result()
+        else:
+            changes.decide("approve")
+            result = running.result()
+    assert (result["status"], result["failure"]["code"]) == ("FAILED", code), result
+
+
+@pytest.mark.long
+def test_a_killed_gatekeeper_pulls_on_without_asking_again(changes: Changes, tmp_path: Path) -> None:
+    cluster = changes.cluster
+    make_wheel(tmp_path / "wheels", "added", version="1.1")
+    adds = ADDS.replace(b"added==1.0", b"added==1.1")
+    changes.repository.commit({"tools/add.py": adds}, "another version")
+    pages = GatedPages(index_of(tmp_path / "wheels"))
+    pages.gate.set()
+    with served(pages) as address, ThreadPoolExecutor(1) as pool:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies):
+            running = pool.submit(changes.run, *ADD)
+            wait_until(lambda: bool(changes.pending()), PATIENCE)
+            pages.gate.clear()
+            pages.asked.clear()
+            run_id = changes.decide("approve")
+            assert pages.asked.wait(PATIENCE)
+            assert cluster.kill("gatekeeper") == 1
+            pages.gate.set()
+            result = running.result()
+    assert result["status"] == "SUCCESS", result
+    events = (cluster.home / "runs" / run_id / "events.jsonl").read_text()
+    assert events.count('"approval_requested"') == 1
+    assert events.count('"environment_pulled"') == 1

@@ -217,7 +217,7 @@ class SimulatedRun:
                 return q.LandingVerdict(self._report("landing", code=code), "7" * 40, "4" * 40, "refs/heads/x", None)
             case q.ContractCheck() | q.PlanCheck():
                 return q.Verdict(self._report("plan" if isinstance(question, q.PlanCheck) else "policy"))
-            case q.DecisionCheck() | q.GrantsCheck() | q.QueueCheck() | q.WithdrawalCheck():
+            case q.DecisionCheck() | q.GrantsCheck() | q.QueueCheck() | q.WithdrawalCheck() | q.PullCheck():
                 raise AssertionError("no run of this script asks a person or uses a merge queue")
 
     def _decided(self, request: ApprovalRequest) -> DecisionsReceived:

@@ -41,6 +41,10 @@ _ANSWERS: Final[dict[str, DecisionVerdict]] = {
 }
 
 
+#: Reasons of the owner's rules, and what such a run changes.
+_CHANGES = {"protected_class": "CI files", "network": "packages of its tests"}
+
+
 class Screen(Protocol):
     """The display of the run."""
 
@@ -78,7 +82,7 @@ class OwnerQuestions:
             if request_id not in waiting:
                 typing.cancel()
         for request_id, request in waiting.items():
-            if request_id not in self._tasks and request.reason == "protected_class" and owns_rule(self._place):
+            if request_id not in self._tasks and request.reason in _CHANGES and owns_rule(self._place):
                 self._tasks[request_id] = asyncio.create_task(self._ask(request))
 
     async def close(self) -> None:
@@ -115,9 +119,9 @@ class OwnerQuestions:
 
 
 def question_lines(standing: ApprovalStanding) -> Iterator[str]:
-    """Format a question: the CI files, the size of the change in each file, and the changed lines of the CI files."""
+    """Format a question: what changes, the size of the change in each file, and the changed lines of the files that ask."""
     request, patch = standing.request, standing.patch.encode()
-    yield f"? {request.run_id} changes CI files and waits for you until {request.expires_at}: {request.why}"
+    yield f"? {request.run_id} changes {_CHANGES.get(request.reason, 'CI files')} and waits for you until {request.expires_at}: {request.why}"
     spans = split_patch(patch)
     yield from (f"  {each.name}  {each.kind}  +{each.added} -{each.removed}" for each in spans[:_MOST_FILES])
     if len(spans) > _MOST_FILES:

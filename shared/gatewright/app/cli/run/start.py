@@ -156,7 +156,7 @@ async def _run_once(
         adopt=True,
         ahead=ahead,
         puller=installer_environment() if prepared.request.network != "deny" or linger else None,
-        owner_rule=is_interactive() or prepared.request.network != "deny",  # A run of a script would wait for a day.
+        owner_rule=is_interactive(),  # A run of a script would wait for a day.
     )
     # A stack that replays recorded calls is for this run alone.
     minutes, announced = linger if cassette is None else 0.0, list[str]()
