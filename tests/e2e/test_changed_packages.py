@@ -132,7 +132,7 @@ def test_a_change_of_no_lock_asks_nobody(changes: Changes, tmp_path: Path) -> No
     assert "environment_pulled" not in events
 
 
-@pytest.mark.parametrize(("host", "code"), [("registry.example:1", "environment_not_prepared"), ("", "puller_missing")])
+@pytest.mark.parametrize(("host", "code"), [("registry.example:1", "egress_registry_outside"), ("", "puller_missing")])
 def test_packages_that_no_puller_can_make_fail_the_run(changes: Changes, tmp_path: Path, host: str, code: str) -> None:
     cluster = changes.cluster
     with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
