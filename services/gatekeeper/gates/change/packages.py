@@ -147,7 +147,7 @@ class Puller:
             return ()
         report.checked(_PULLER)
         try:
-            result = await self._send(run.run_id, made.order)
+            result = await self._request_result(run.run_id, made.order)
         except UnavailableError as error:  # 4
             self.silent_since.pop(run.run_id, None)
             report.violate(error.reason, _PULLER, error.message)
@@ -158,7 +158,7 @@ class Puller:
             report.violate("environment_not_prepared", _PULLER, fault)
         return result.environments
 
-    async def _send(self, run_id: str, order: EnvironmentOrder) -> EnvironmentResult | None:
+    async def _request_result(self, run_id: str, order: EnvironmentOrder) -> EnvironmentResult | None:
         """Return the answer; None for a busy puller, or one that may come back. Raises UnavailableError for a refusal."""
         try:
             data = codec.encode(order)

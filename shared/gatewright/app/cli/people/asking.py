@@ -121,7 +121,8 @@ class OwnerQuestions:
 def question_lines(standing: ApprovalStanding) -> Iterator[str]:
     """Format a question: what changes, the size of the change in each file, and the changed lines of the files that ask."""
     request, patch = standing.request, standing.patch.encode()
-    yield f"? {request.run_id} changes {_CHANGES.get(request.reason, 'CI files')} and waits for you until {request.expires_at}: {request.why}"
+    changed = _CHANGES.get(request.reason, "CI files")
+    yield f"? {request.run_id} changes {changed} and waits for you until {request.expires_at}: {request.why}"
     spans = split_patch(patch)
     yield from (f"  {each.name}  {each.kind}  +{each.added} -{each.removed}" for each in spans[:_MOST_FILES])
     if len(spans) > _MOST_FILES:
