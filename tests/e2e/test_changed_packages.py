@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.stack import running_stack, wait_until
+from tests.e2e.stack import Stack, running_stack, wait_until
 from tests.e2e.test_puller import Cluster, GatedPages, write_policy
 from tests.environments.registries import served
 from tests.environments.wheels import index_of, make_wheel
@@ -40,20 +41,19 @@ ADD = (*WORDS, "--exec", "python tools/add.py", "--env", "auto", "--network", "o
 
 
 class Changes:
-    """Runs of one repository on a cluster, from a host that has the bus only."""
+    """Runs of one repository on a stack, from a host with the variables ``outside``."""
 
-    def __init__(self, cluster: Cluster, repository: Repository, base: Path) -> None:
-        self.cluster, self.repository = cluster, repository
-        self.outside = cluster.outside(base / "elsewhere", "operator")
+    def __init__(self, stack: Stack, repository: Repository, outside: Mapping[str, str]) -> None:
+        self.stack, self.repository, self.outside = stack, repository, outside
 
     def run(self, *words: str) -> dict[str, Any]:
-        done = self.cluster.process("run", "add a package", *words, cwd=self.repository.path, extra=self.outside)
+        done = self.stack.process("run", "add a package", *words, cwd=self.repository.path, extra=self.outside)
         assert done.stdout, done.stderr
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return result
 
     def pending(self) -> list[dict[str, Any]]:
-        listed = self.cluster.command("approvals", "list", "--json")
+        listed = self.stack.command("approvals", "list", "--json")
         found: list[dict[str, Any]] = json.loads(listed.stdout)["approvals"]
         return [each["request"] for each in found]
 
@@ -62,7 +62,7 @@ class Changes:
         wait_until(lambda: bool(self.pending()), PATIENCE)
         (request,) = self.pending()
         assert (request["stage"], request["reason"]) == ("environment", "network"), request
-        done = self.cluster.process("approvals", verdict, request["request_id"])
+        done = self.stack.process("approvals", verdict, request["request_id"])
         assert done.returncode == 0, done.stdout + done.stderr
         return str(request["run_id"])
 
@@ -80,12 +80,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def changes(cluster: Cluster, tmp_path: Path, make_repository: MakeRepository) -> Changes:
     make_wheel(tmp_path / "wheels", "needed")
     make_wheel(tmp_path / "wheels", "added")
-    return Changes(cluster, make_repository("project", files=FILES), tmp_path)
+    outside = cluster.outside(tmp_path / "elsewhere", "operator")
+    return Changes(cluster, make_repository("project", files=FILES), outside)
 
 
-def test_an_approved_package_is_pulled_tested_and_lands(changes: Changes, tmp_path: Path) -> None:
+def test_an_approved_package_is_pulled_tested_and_lands(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     asked: list[str] = []
-    cluster = changes.cluster
     with served(index_of(tmp_path / "wheels"), asked) as address, ThreadPoolExecutor(1) as pool:
         policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
         with cluster.puller(index=address, policies=policies):
@@ -108,11 +108,11 @@ def test_an_approved_package_is_pulled_tested_and_lands(changes: Changes, tmp_pa
     assert {line.split()[0] for line in inventory.splitlines() if line.split()} >= {"added", "needed"}
 
 
-def test_a_rejected_package_ends_the_run_unpulled(changes: Changes, tmp_path: Path) -> None:
+def test_a_rejected_package_ends_the_run_unpulled(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     asked: list[str] = []
     with served(index_of(tmp_path / "wheels"), asked) as address, ThreadPoolExecutor(1) as pool:
         policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with changes.cluster.puller(index=address, policies=policies):
+        with cluster.puller(index=address, policies=policies):
             running = pool.submit(changes.run, *ADD)
             changes.decide("reject")
             result = running.result()
@@ -120,21 +120,22 @@ def test_a_rejected_package_ends_the_run_unpulled(changes: Changes, tmp_path: Pa
     assert not any("added" in path for path in asked)
 
 
-def test_a_change_of_no_lock_asks_nobody(changes: Changes, tmp_path: Path) -> None:
+def test_a_change_of_no_lock_asks_nobody(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     edit = (*WORDS, "--exec", "python tools/edit.py", "--env", "auto", "--network", "on-request", "--json")
     with served(index_of(tmp_path / "wheels")) as address:
         policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with changes.cluster.puller(index=address, policies=policies):
+        with cluster.puller(index=address, policies=policies):
             result = changes.run(*edit)
     assert result["status"] == "SUCCESS", result
-    events = (changes.cluster.home / "runs" / result["run_id"] / "events.jsonl").read_text()
+    events = (cluster.home / "runs" / result["run_id"] / "events.jsonl").read_text()
     assert "approval_requested" not in events
     assert "environment_pulled" not in events
 
 
 @pytest.mark.parametrize(("host", "code"), [("registry.example:1", "egress_registry_outside"), ("", "puller_missing")])
-def test_packages_that_no_puller_can_make_fail_the_run(changes: Changes, tmp_path: Path, host: str, code: str) -> None:
-    cluster = changes.cluster
+def test_packages_that_no_puller_can_make_fail_the_run(
+    cluster: Cluster, changes: Changes, tmp_path: Path, host: str, code: str
+) -> None:
     with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
         policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
         with cluster.puller(index=address, policies=policies):
@@ -152,8 +153,7 @@ def test_packages_that_no_puller_can_make_fail_the_run(changes: Changes, tmp_pat
 
 
 @pytest.mark.long
-def test_a_killed_gatekeeper_pulls_on_without_asking_again(changes: Changes, tmp_path: Path) -> None:
-    cluster = changes.cluster
+def test_a_killed_gatekeeper_pulls_on_without_asking_again(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "added", version="1.1")
     adds = ADDS.replace(b"added==1.0", b"added==1.1")
     changes.repository.commit({"tools/add.py": adds}, "another version")
@@ -175,3 +175,32 @@ def test_a_killed_gatekeeper_pulls_on_without_asking_again(changes: Changes, tmp
     events = (cluster.home / "runs" / run_id / "events.jsonl").read_text()
     assert events.count('"approval_requested"') == 1
     assert events.count('"environment_pulled"') == 1
+
+
+@dataclass(frozen=True)
+class OwnRegistries(Stack):
+    """A stack of a home folder whose owner has configured a registry."""
+
+    index: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return super().environment | {"PIP_INDEX_URL": f"{self.index}/simple"}
+
+
+def test_a_stack_of_a_home_pulls_from_its_own_registries(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, make_repository: MakeRepository
+) -> None:
+    for name in ("needed", "added"):
+        make_wheel(tmp_path / "wheels", name)
+    repository = make_repository("project", files=FILES)
+    base = tmp_path_factory.mktemp("own")
+    base.chmod(0o755)
+    with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
+        own = OwnRegistries(base / "home", address)
+        with running_stack(base / "home", workers=1, stack=own) as stack:
+            changes = Changes(stack, repository, {})
+            running = pool.submit(changes.run, *ADD)
+            changes.decide("approve")
+            result = running.result()
+    assert result["status"] == "SUCCESS", result

@@ -7,7 +7,7 @@ from msgspec.structs import fields, replace
 
 from gatewright.contracts import RequestTask, RunRequest, TaskContract
 from gatewright.contracts.task_contract import HandoffChain, RuntimeOptions
-from gatewright.contracts.vocabulary import Agent, TimeoutRetry, ToolPermissions
+from gatewright.contracts.vocabulary import Agent, Network, TimeoutRetry, ToolPermissions
 from gatewright.rules.contracts import NOT_COMPARED, differences, unlike_compiled
 from gatewright.services.pm.compiler import compile_contract
 from tests.factories import BASELINE, make_request
@@ -16,6 +16,7 @@ RUN = "run-0123456789"
 #: What of a request shapes the run without being in its contract, or under another name.
 NOT_IN_A_CONTRACT = {
     *("request", "requested_by", "baseline_ref", "artifacts", "idempotency_key", "language", "strict_acceptance", "mcp_tools"),
+    "network",
 }
 #: Another value of fields that the rules look into; of all others a text is one.
 CHANGED: dict[str, object] = {
@@ -38,8 +39,10 @@ def reported(contract: TaskContract, request: RunRequest) -> set[str]:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_the_pm_compiles_differs_in_nothing(strict: bool) -> None:
-    request = make_request(strict_acceptance=strict)
+@pytest.mark.parametrize("network", ["deny", "on-request", "allow"])
+def test_what_the_pm_compiles_differs_in_nothing(network: Network, strict: bool) -> None:
+    request = make_request(strict_acceptance=strict, network=network)
+    assert compiled(request).tool_permissions.network == network
     assert reported(compiled(request), request) == set()
 
 

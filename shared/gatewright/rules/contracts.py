@@ -95,7 +95,7 @@ def differences(contract: TaskContract, request: RunRequest, baseline: str, run_
         if getattr(contract, name) != wanted:
             yield name
     if contract.assigned_agent == WORKER and contract.tool_permissions.network != request.network:
-        yield "tool_permissions.network"
+        yield "tool_permissions"
 
 
 def unlike_compiled(contract: TaskContract, run_id: str) -> Iterator[str]:
