@@ -26,11 +26,12 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_owner_alone_is_asked_and_only_about_ci_files(home: Path) -> None:
+def test_the_owner_alone_is_asked_about_ci_files_and_packages(home: Path) -> None:
     policy = load_approval_policy(write_own_policies(home, home_key(home)))
-    (rule,) = policy.rules
-    assert (rule.reason, rule.classes, rule.approvers, rule.yourself) == ("protected_class", ("ci",), (owner_name(),), True)
-    assert (rule.autopilot, rule.grants, rule.batch) == (False, None, False)
+    assert [(rule.reason, rule.classes) for rule in policy.rules] == [("protected_class", ("ci",)), ("network", ())]
+    for rule in policy.rules:
+        assert (rule.approvers, rule.yourself) == ((owner_name(),), True)
+        assert (rule.autopilot, rule.grants, rule.batch) == (False, None, False)
     (person,) = policy.roster()[0].people
     assert [key.key for key in person.keys] == [public_line(load(home_key(home)).secret)]
 
@@ -52,7 +53,7 @@ def test_a_changed_file_is_made_anew_and_is_private(home: Path) -> None:
     rules = folder / "approval_rules.json"
     rules.write_text(json.dumps({"version": "1", "rules": []}))
     write_own_policies(home, home_key(home))
-    assert len(load_approval_policy(folder).rules) == 1
+    assert len(load_approval_policy(folder).rules) == 2
     assert stat.S_IMODE(rules.stat().st_mode) == 0o600
 
 
