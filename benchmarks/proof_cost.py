@@ -47,7 +47,7 @@ from gatewright.app.environments.baseline_tree import baseline_tree
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.contracts.vocabulary import AcceptanceTest, MutationBounds
-from gatewright.ecosystems.building import builds
+from gatewright.ecosystems.detection import builds
 from gatewright.ecosystems.registry import recognise
 from gatewright.git.mirror import Mirrors
 from gatewright.git.mirror_tree import list_tree
@@ -55,9 +55,8 @@ from gatewright.sandbox import Completed, SandboxLimits, make_sandbox
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.services.testrunner.build_cache import BuildCache
 from gatewright.services.testrunner.bytecode_cache import BytecodeCache
-from gatewright.services.testrunner.commands import AcceptanceCommand, read_commands
+from gatewright.services.testrunner.commands import AcceptanceCommand, CommandPlace, read_commands
 from gatewright.services.testrunner.instrumented import THE_COMMAND, Instrumented
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.proving import Proved, Prover
 from gatewright.services.testrunner.tables import Tables
 from gatewright.tasks.inputs import RebuiltCandidate

@@ -46,7 +46,7 @@ OF_A_STACK = (
     "securesystemslib.signer",
 )
 #: What a role imports with its first question to a model, and every role and replay of a stack that asks some would by itself.
-OF_QUESTIONS = ("gatewright.structured.layer", "gatewright.structured.openai_client")
+OF_QUESTIONS = ("gatewright.structured.layer", "gatewright.structured.layer")
 CONSULTING = "GATEWRIGHT_CONSULT"
 STANDARD_FILES = 3
 LENGTH = 4

@@ -7,7 +7,7 @@ import asyncio
 from gatewright.contracts import Error, ReviewReport, TaskContract
 from gatewright.service.tasks import run_service
 from gatewright.services.reviewer import handler
-from gatewright.services.reviewer.settings import Settings
+from gatewright.services.reviewer.handler import Settings
 from gatewright.tasks.handler import TaskContext
 
 SECONDS = 2.0

@@ -15,7 +15,7 @@ from gatewright.bus.topology import Consumer
 from gatewright.errors import BusError, GatewrightError
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
-from gatewright.tasks.heartbeat import SIGNS, keep_alive
+from gatewright.tasks.watchdog import SIGNS, keep_alive
 from gatewright.telemetry.logs import Logger
 
 #: Seconds before an unreadable queue is read again.

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.jetstream.offered import fullness
-from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters, queue_depth
+from gatewright.bus.jetstream.queue_depths import QueueDepth, fullness, open_dead_letters, queue_depth
 from gatewright.bus.topology import (
     OPERATOR_PUBLISHER,
     Consumer,

@@ -24,7 +24,7 @@ from gatewright.bus.topology import (
 )
 from gatewright.errors import ConfigurationError, MalformedError, StoreError, UnavailableError
 from gatewright.evidence.signing import keyring
-from gatewright.evidence.signing.home_signer import HomeSigner
+from gatewright.evidence.signing.keyring import HomeSigner
 from gatewright.host_errors import check_room, host_errors
 from gatewright.host_facts import program_versions
 from gatewright.ledger.store import Ledger

@@ -5,8 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from gatewright.service.tasks import run_service
-from gatewright.services.pm.handler import make_handler
-from gatewright.services.pm.settings import Settings
+from gatewright.services.pm.handler import Settings, make_handler
 from gatewright.structured.summons import summons_handlers
 
 if __name__ == "__main__":

@@ -20,10 +20,9 @@ from gatewright.prompts.orders import PM_EXECUTORS, pm_order
 from gatewright.prompts.repository_view import look_at
 from gatewright.services.pm.clamping import CONFIRMED, clamps, faults_of, fill_in, left_open
 from gatewright.services.pm.compiler import compile_contract
-from gatewright.structured.answers import StructuredQuestion
+from gatewright.structured.answers import UNANSWERED, StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.blocks import blocks_of
-from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext

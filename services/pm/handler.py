@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from gatewright.contracts import Error, RequestTask, TaskContract
 from gatewright.contracts.reports import ErrorFault
 from gatewright.contracts.vocabulary import Agent
 from gatewright.errors import MalformedError
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, NO_PROFILES, EnvironmentsPolicy
 from gatewright.prompts.library import PromptLibrary
+from gatewright.service.settings import ServiceSettings
 from gatewright.services.pm.compiler import compile_contract
 from gatewright.services.pm.consulting import ContractConsultant
-from gatewright.services.pm.settings import Settings
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
+
+
+class Settings(ServiceSettings):
+    """``agent_id`` is the registered agent that owns the contracts."""
+
+    agent_id: str = Field(default="pm-1", min_length=1)
 
 
 def make_handler(settings: Settings) -> PmHandler:

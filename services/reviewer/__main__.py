@@ -5,8 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from gatewright.service.tasks import run_service
-from gatewright.services.reviewer.handler import confine, make_handler, sockets_of
-from gatewright.services.reviewer.settings import Settings
+from gatewright.services.reviewer.handler import Settings, confine, make_handler, sockets_of
 from gatewright.structured.summons import summons_handlers
 
 if __name__ == "__main__":

@@ -22,10 +22,9 @@ from gatewright.prompts.prompt import Prompt
 from gatewright.research.findings import FINDINGS
 from gatewright.rules.reviewing import MODEL_FINDING
 from gatewright.services.reviewer.subject import Subject
-from gatewright.structured.answers import StructuredQuestion
+from gatewright.structured.answers import UNANSWERED, StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.blocks import blocks_of
-from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext

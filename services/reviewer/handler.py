@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
+from pydantic import Field
 
 from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, ProcessBounds
 from gatewright.clock import timestamp
@@ -24,18 +25,30 @@ from gatewright.git.process import OutputTooLargeError
 from gatewright.host_facts import surroundings
 from gatewright.prompts.library import PromptLibrary
 from gatewright.research.findings import FINDINGS
+from gatewright.service.settings import ServiceSettings
 from gatewright.services.reviewer.checks import CHECKS
-from gatewright.services.reviewer.checks.paths import OUT_OF_SCOPE
+from gatewright.services.reviewer.checks.files import OUT_OF_SCOPE
 from gatewright.services.reviewer.citations import CitationReview
 from gatewright.services.reviewer.consulting import Opinion, ReviewConsultant
 from gatewright.services.reviewer.judging import FUNCTION, findings_in, question_about
-from gatewright.services.reviewer.settings import Settings
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import RebuiltCandidate, find_artifact, read_artifact, rebuild_candidate
 from gatewright.tasks.protocol import CANDIDATE
 from gatewright.worker_role import WORKER
+
+
+class Settings(ServiceSettings):
+    """``agent_id`` signs the reviews; ``max_file_bytes`` is the size from which on a file is too large to be source.
+
+    ``review_seconds``: a change that cannot be judged within them fails its review (``review_limit``).
+    """
+
+    agent_id: str = Field(default="reviewer-1", min_length=1)
+    max_file_bytes: int = Field(default=1 << 20, ge=1)
+    review_seconds: float = Field(default=60.0, gt=0)
+
 
 #: Bytes of old and new content that are reviewed; more is no change that anybody reads.
 MOST_CONTENT = 256 << 20

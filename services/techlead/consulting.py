@@ -18,10 +18,9 @@ from gatewright.prompts.orders import techlead_order
 from gatewright.rules.shards import broken_by_split
 from gatewright.services.techlead.partition import Group
 from gatewright.services.techlead.plan import make_plan
-from gatewright.structured.answers import StructuredQuestion
+from gatewright.structured.answers import UNANSWERED, StructuredQuestion
 from gatewright.structured.asking import Asking
 from gatewright.structured.blocks import blocks_of
-from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext

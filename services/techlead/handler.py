@@ -1,10 +1,11 @@
-"""A contract in, a plan of disjoint shards out."""
+"""A contract in, a plan of disjoint shards out; and the settings of the tech lead."""
 
 from __future__ import annotations
 
 import asyncio
 
 from msgspec.structs import replace
+from pydantic import Field
 
 from gatewright import scope
 from gatewright.clock import timestamp
@@ -15,13 +16,19 @@ from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
 from gatewright.host_facts import surroundings
 from gatewright.prompts.library import PromptLibrary
+from gatewright.service.settings import ServiceSettings
 from gatewright.services.techlead.consulting import PlanConsultant, Split
 from gatewright.services.techlead.partition import Group, partition
 from gatewright.services.techlead.plan import make_plan
-from gatewright.services.techlead.settings import Settings
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext
 from gatewright.tasks.inputs import open_baseline
+
+
+class Settings(ServiceSettings):
+    """``agent_id`` is the registered agent that owns the shards."""
+
+    agent_id: str = Field(default="techlead-1", min_length=1)
 
 
 def make_handler(settings: Settings) -> TechLeadHandler:

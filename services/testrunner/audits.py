@@ -22,9 +22,9 @@ from gatewright.contracts.vocabulary import AUDIT_LEVELS, AuditFormat, AuditLeve
 from gatewright.errors import GatewrightError
 from gatewright.foreign_documents import read_json
 from gatewright.sandbox import Sandbox
+from gatewright.services.testrunner.commands import CommandPlace
+from gatewright.services.testrunner.coverage import cause_of, read_report
 from gatewright.services.testrunner.instrumented import build_earlier
-from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.written_report import cause_of, read_report
 from gatewright.workspace import Workspaces
 
 #: What the child is started with, and its seconds and memory.

@@ -25,9 +25,9 @@ from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import ABSENT, REGULAR, SUBMODULE
 from gatewright.git.paths import folders_above
 from gatewright.sandbox import Completed
+from gatewright.services.testrunner.commands import CommandPlace
 from gatewright.services.testrunner.comparison import contradicts, count_outcomes, list_some, rewritten_of, test_files
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspace, Workspaces
 

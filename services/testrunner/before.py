@@ -12,9 +12,9 @@ from gatewright.ecosystems.port import Purpose
 from gatewright.ecosystems.registry import recognise
 from gatewright.git.mirror_tree import list_tree
 from gatewright.sandbox import Completed, Sandbox
+from gatewright.services.testrunner.commands import CommandPlace
 from gatewright.services.testrunner.comparison import list_some
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspaces
 
 #: Tests that are run once more.

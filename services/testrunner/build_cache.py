@@ -29,8 +29,8 @@ from gatewright.git.changes import TreeEntry
 from gatewright.git.mirror_tree import list_tree
 from gatewright.sandbox import Additions, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Environments
+from gatewright.services.testrunner.commands import BuiltBefore
 from gatewright.services.testrunner.known_environments import at_once
-from gatewright.services.testrunner.place import BuiltBefore
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.version import __version__
 from gatewright.workspace import Workspace, Workspaces

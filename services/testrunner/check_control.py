@@ -14,8 +14,8 @@ from gatewright.git.changes import TreeChange
 from gatewright.git.mirror_tree import list_tree
 from gatewright.git.modes import REGULAR
 from gatewright.sandbox import Sandbox
+from gatewright.services.testrunner.commands import CommandPlace
 from gatewright.services.testrunner.instrumented import build_earlier
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.workspace import Workspaces
 
 #: Bytes of changed files that are searched for what switches the tool off, and files that the proof names.

@@ -6,6 +6,7 @@ A measure and no proof: code of the change runs in the command and could write t
 from __future__ import annotations
 
 import asyncio
+import os
 import posixpath
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -23,10 +24,10 @@ from gatewright.foreign_documents import read_json
 from gatewright.git.mirror_tree import list_tree
 from gatewright.git.patches.lines import written_lines
 from gatewright.patterns import BytesPattern, TextPattern
+from gatewright.services.testrunner.commands import CommandPlace
 from gatewright.services.testrunner.mutation.sampling import changed_sources, mutable_files
-from gatewright.services.testrunner.place import CommandPlace
-from gatewright.services.testrunner.written_report import cause_of, read_report
 from gatewright.tasks.inputs import RebuiltCandidate
+from gatewright.workspace import Workspace
 
 #: What the child is started with, and its seconds and memory.
 _FUNCTION: Final = "gatewright.services.testrunner.coverage:measure"
@@ -232,3 +233,24 @@ def _spans(path: str, lines: Iterable[int]) -> Iterator[str]:
     for _, run in groupby(enumerate(sorted(lines)), key=lambda each: each[1] - each[0]):
         first, *others = (line for _, line in run)
         yield f"{path}:{first}-{others[-1]}" if others else f"{path}:{first}"
+
+
+#: Bytes of a report.
+MOST_BYTES: Final = 32 << 20
+
+
+def read_report(workspace: Workspace, file: str, before: tuple[int, ...]) -> bytes:
+    """Return the report. ``before``: what ``Workspace.written`` returned before the command. Blocks.
+
+    Raises OSError: the command did not write it, or it is no regular file of a permitted size.
+    """
+    now = workspace.written(file)
+    if not now or now == before:
+        there = now or workspace.had(os.fsencode(file))
+        raise OSError("the command left it as it was" if there else "the command did not write it")
+    return workspace.read_written(file, MOST_BYTES)
+
+
+def cause_of(error: GatewrightError | OSError) -> str:
+    """Return for people why a report cannot be used."""
+    return error.message if isinstance(error, GatewrightError) else error.strerror or str(error)

@@ -22,7 +22,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import TaskContract, TestReport
 from gatewright.contracts.reports import TestCommand
 from gatewright.contracts.vocabulary import Agent, Artifact, InventorySummary, MutationBounds, Surroundings
-from gatewright.ecosystems.building import builds
+from gatewright.ecosystems.detection import builds
 from gatewright.environment_inventory.pulls import ARTIFACT as EGRESS_LOG
 from gatewright.environment_inventory.summary import ARTIFACT, summary_of
 from gatewright.environment_state import EnvironmentSnapshot
@@ -43,12 +43,19 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.command_settings import task_limits
 from gatewright.services.testrunner.build_cache import BuildCache
 from gatewright.services.testrunner.bytecode_cache import BytecodeCache
-from gatewright.services.testrunner.commands import AcceptanceCommand, first_failure, read_commands, summarise
+from gatewright.services.testrunner.commands import (
+    AcceptanceCommand,
+    BaselineEnvironment,
+    BuiltBefore,
+    CommandPlace,
+    first_failure,
+    read_commands,
+    summarise,
+)
 from gatewright.services.testrunner.edits import find_edits
 from gatewright.services.testrunner.hiding import refuse_shadowing
 from gatewright.services.testrunner.inventories import list_environment
 from gatewright.services.testrunner.known_environments import KnownEnvironments, SeenEnvironment
-from gatewright.services.testrunner.place import BaselineEnvironment, BuiltBefore, CommandPlace
 from gatewright.services.testrunner.proving import Prover
 from gatewright.services.testrunner.settings import Settings
 from gatewright.services.testrunner.tables import Tables

@@ -15,7 +15,7 @@ from gatewright.ecosystems.records import LONGEST, RunnerReport, read_records
 from gatewright.sandbox import Additions, Completed, Sandbox, SandboxLimits
 from gatewright.sandbox.environments import Shown
 from gatewright.sandbox.port import ADDITIONS_INSIDE
-from gatewright.services.testrunner.place import BuiltBefore, CommandPlace
+from gatewright.services.testrunner.commands import BuiltBefore, CommandPlace
 from gatewright.workspace import Workspace
 
 

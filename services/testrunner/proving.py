@@ -33,13 +33,12 @@ from gatewright.services.testrunner.audits import measure_audit
 from gatewright.services.testrunner.baseline_tests import run_baseline_tests
 from gatewright.services.testrunner.before import FailuresBefore, bound_time, has_failed
 from gatewright.services.testrunner.check_control import run_check_control
-from gatewright.services.testrunner.commands import AcceptanceCommand
+from gatewright.services.testrunner.commands import AcceptanceCommand, CommandPlace
 from gatewright.services.testrunner.comparison import facts, test_files, with_baseline, with_control, with_untested
 from gatewright.services.testrunner.coverage import altered_files, measure_coverage
 from gatewright.services.testrunner.hiding import hidden_by, missed_modules, new_names, new_twins
 from gatewright.services.testrunner.instrumented import THE_COMMAND, AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import Sampler
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.services.testrunner.red_first import CandidateResult, RedFirstRuns
 from gatewright.services.testrunner.replaying import compare_calls
 from gatewright.services.testrunner.tables import Tables, key_of

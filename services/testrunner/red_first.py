@@ -26,9 +26,9 @@ from gatewright.rules.reports.proof import file_of, test_of_case
 from gatewright.sandbox import Completed
 from gatewright.services.testrunner.baseline_tests import BY_A_SIGNAL, TreeRun, deciding_paths, partial_tree, run_on_tree
 from gatewright.services.testrunner.before import bound_time
+from gatewright.services.testrunner.commands import CommandPlace
 from gatewright.services.testrunner.comparison import list_some
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspaces
 

@@ -32,9 +32,9 @@ from gatewright.errors import CommandRefusedError
 from gatewright.git.changes import FileChange
 from gatewright.git.modes import FILE
 from gatewright.rules.reports.replays import MOST_LISTED
+from gatewright.services.testrunner.commands import CommandPlace
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.sampling import changed_sources
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.syntax_trees import language_of
 from gatewright.workspace import Workspaces
 

@@ -32,8 +32,8 @@ from gatewright.secrets.rules import CANARY, code_of
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.service.command_settings import task_limits
 from gatewright.services.worker.executors.blocked_file import REFUSED_LOG, read_blocked
+from gatewright.services.worker.executors.given_answers import REPLY_LOG
 from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionFailure, ExecutionResult, Job
-from gatewright.services.worker.executors.reply import REPLY_LOG
 from gatewright.services.worker.executors.table import open_executors, open_researchers
 from gatewright.services.worker.report import Outcome, task_result, work_report
 from gatewright.services.worker.settings import Settings

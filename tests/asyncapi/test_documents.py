@@ -15,8 +15,7 @@ from jsonschema import Draft7Validator
 
 from gatewright.app.asyncapi import payloads
 from gatewright.app.asyncapi.channels import publisher_channels, system_channels
-from gatewright.app.asyncapi.document import overlap, publisher_document, system_document
-from gatewright.app.asyncapi.text import as_text
+from gatewright.app.asyncapi.document import as_text, overlap, publisher_document, system_document
 from gatewright.bus import topology as t
 from gatewright.bus.identities import STANDING
 from gatewright.bus.ledger_layout import LedgerLayout

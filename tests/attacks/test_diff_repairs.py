@@ -14,7 +14,7 @@ from gatewright.contracts.vocabulary import Executor, TimeoutRetry
 from gatewright.evidence.projection.history import ended_history, evidence_records
 from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
 from gatewright.evidence.verification.consistency.replayed_run import replay_history
-from gatewright.evidence.verification.consistency.rounds import check_rounds
+from gatewright.evidence.verification.consistency.rounds_and_choice import check_rounds
 from gatewright.prompts.library import PromptLibrary
 from gatewright.rules.rounds import repairable
 from gatewright.run.state import Run

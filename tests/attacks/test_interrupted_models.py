@@ -24,7 +24,7 @@ from gatewright.models.cassettes import Playback
 from gatewright.resources import policy_directory
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Continue, DeadlineReached
-from gatewright.services.gatekeeper.intake.role_replies import answer_of
+from gatewright.services.gatekeeper.intake.result_consumer import answer_of
 from gatewright.services.gatekeeper.orchestrator import ACCOUNT_PATIENCE
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings

@@ -15,7 +15,7 @@ from gatewright.contracts.reports import TestSummary
 from gatewright.contracts.vocabulary import Agent, Surroundings
 from gatewright.errors import MalformedError
 from gatewright.resources import schema_directory
-from gatewright.services.gatekeeper.intake.role_replies import answer_of
+from gatewright.services.gatekeeper.intake.result_consumer import answer_of
 from tests.attacks.real_gate import RealGate, artifact, codes, evidence, make_test, make_test_report, open_gate, ran
 from tests.git.repositories import MakeRepository
 

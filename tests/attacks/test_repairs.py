@@ -21,7 +21,7 @@ from gatewright.evidence.projection.history import ended_history, evidence_recor
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.consistency.approvals import check_approvals
 from gatewright.evidence.verification.consistency.replayed_run import replay_history
-from gatewright.evidence.verification.consistency.rounds import check_rounds
+from gatewright.evidence.verification.consistency.rounds_and_choice import check_rounds
 from gatewright.evidence.verification.verify import verify
 from gatewright.ledger.chain import link
 from gatewright.ledger.store import Ledger

@@ -23,9 +23,8 @@ from gatewright.errors import MalformedError
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.decider.gate_checks import expected_task, required_checks
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied
-from gatewright.services.gatekeeper.intake.role_replies import answer_of
-from gatewright.services.reviewer.handler import make_handler
-from gatewright.services.reviewer.settings import Settings
+from gatewright.services.gatekeeper.intake.result_consumer import answer_of
+from gatewright.services.reviewer.handler import Settings, make_handler
 from gatewright.tasks.protocol import DeliveredTask, TaskRef, make_answer
 from tests.attacks.real_gate import RUN, RealGate, codes, make_review, open_gate
 from tests.git.repositories import MakeRepository, Repository
@@ -38,7 +37,7 @@ INTRUDER = """
 import json, os, subprocess, sys
 from pathlib import Path
 from gatewright.services.reviewer.handler import confine
-from gatewright.services.reviewer.settings import Settings
+from gatewright.services.reviewer.handler import Settings
 
 home, target = Path(sys.argv[1]), Path(sys.argv[2])
 how = confine(Settings(home=home))

@@ -13,7 +13,7 @@ from gatewright.git.patches.reader import read_patch
 from gatewright.sandbox import Completed
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.gates.change.remains import _Content, _gone_contents, _is_destroyed, _moved_contents
-from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
+from gatewright.services.reviewer.checks.contents import conflict_markers
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from gatewright.workspace.border import met_border
 from gatewright.workspace.difference import ChangeBounds

@@ -9,9 +9,8 @@ import pytest
 
 from gatewright.app.cluster.asking import ClusterLook, StreamLook
 from gatewright.app.cluster.judging import LEAST_PAYLOAD, judge
-from gatewright.bus.jetstream.offered import Offered
 from gatewright.bus.jetstream.processes import Process
-from gatewright.bus.jetstream.queue_depths import QueueDepth
+from gatewright.bus.jetstream.queue_depths import Offered, QueueDepth
 from gatewright.bus.topology import ROLES, task_consumer
 from gatewright.clock import timestamp
 from gatewright.reasons import REASONS

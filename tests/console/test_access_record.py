@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatewright.app.console.access_record import AccessFile, open_record
-from gatewright.app.console.limits import BURST
+from gatewright.app.console.serving import BURST
 from gatewright.app.http_access import AskingRate
 from gatewright.errors import ConfigurationError
 from tests.console.conftest import MakeConsole, ServedConsole

@@ -12,11 +12,11 @@ import pytest
 from joserfc import jwt
 
 from gatewright.app.cli.people.agent_server import read_order, signing_summary
-from gatewright.app.console.orders import request_of
 from gatewright.app.console.passkeys import MadePasskey, PasskeyAnswer, PasskeyOrder, _bytes
 from gatewright.app.console.provider.attempts import SignInAttempts
 from gatewright.app.console.provider.exchange import ProviderExchange
 from gatewright.app.console.provider.settings import ProviderFile, ProviderSettings, person_of, role_of
+from gatewright.app.console.submitting import request_of
 from gatewright.errors import DeniedError, GatewrightError, LimitError, MalformedError, UnavailableError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.resources import schema_directory

@@ -12,8 +12,7 @@ import pytest
 
 from gatewright.app.cli.console import submit_access
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.console.orders import request_of
-from gatewright.app.console.submitting import SubmitAccess
+from gatewright.app.console.submitting import SubmitAccess, request_of
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.client.client import Client
 from gatewright.contracts import RunRequest, codec

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.contracts.vocabulary import Executor, TimeoutRetry
-from gatewright.rules.blocked.legal import BLOCKED_NAME
+from gatewright.rules.blocked.asking import BLOCKED_NAME
 from tests.e2e.conftest import MakeProject
 from tests.e2e.stack import SECONDS, running_stack, slow_request, wait_until
 from tests.e2e.test_approvals import make_key, make_policies

@@ -10,7 +10,7 @@ import pytest
 from gatewright.clock import timestamp
 from gatewright.errors import UnavailableError
 from gatewright.evidence.signing import keyring, keys
-from gatewright.evidence.signing.home_signer import HomeSigner
+from gatewright.evidence.signing.keyring import HomeSigner
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BEFORE, AFTER = (timestamp(NOW + timedelta(seconds=seconds)) for seconds in (-10, 10))

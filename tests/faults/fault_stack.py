@@ -16,8 +16,7 @@ from pathlib import Path
 
 from gatewright.app.stack.fork_server import START_ORDER, ForkServer
 from gatewright.app.stack.launch import ProcessPlan
-from gatewright.app.stack.restarts import RestartPolicy
-from gatewright.app.stack.supervised_process import SupervisedProcess
+from gatewright.app.stack.supervised_process import RestartPolicy, SupervisedProcess
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 from gatewright.bus.identities import bus_keys, seed_file
 from gatewright.bus.jetstream.bus import JetStreamBus

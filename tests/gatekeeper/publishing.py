@@ -27,8 +27,7 @@ from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.result_consumer import ResultConsumer
 from gatewright.services.gatekeeper.intake.run_queries import RunQueries
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
-from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers
-from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
+from gatewright.services.gatekeeper.policies.publishers import Publisher, Publishers, RepositoryQuota
 from gatewright.services.gatekeeper.projections.bundle_archives import BundleArchives
 from gatewright.services.gatekeeper.projections.follower import LedgerFollower
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns

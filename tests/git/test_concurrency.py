@@ -13,7 +13,7 @@ import pytest
 
 from gatewright.errors import GitError
 from gatewright.git.changes import FileChange
-from gatewright.git.locks import hold_lock
+from gatewright.git.maintenance import hold_lock
 from gatewright.git.mirror import Mirrors
 from tests.git.repositories import MakeRepository
 from tests.waiting import PATIENCE

@@ -16,8 +16,7 @@ import pytest
 
 from gatewright.git.changes import FileChange
 from gatewright.git.command import GitCommand
-from gatewright.git.locks import hold_lock
-from gatewright.git.maintenance import NOTHING, MaintenanceResult, MaintenanceThresholds, mirrors_below, tend
+from gatewright.git.maintenance import NOTHING, MaintenanceResult, MaintenanceThresholds, hold_lock, mirrors_below, tend
 from gatewright.git.mirror import Mirror, Mirrors
 from tests.git.repositories import MakeRepository, Repository
 from tests.series import lengths

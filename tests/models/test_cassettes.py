@@ -17,8 +17,7 @@ from gatewright.errors import MalformedError
 from gatewright.models.apis.endpoints import Endpoint
 from gatewright.models.apis.requests import read_request
 from gatewright.models.cassettes import Cassette, CassetteWriter, Playback, Recorded, canonical_request, task_place
-from gatewright.models.cassettes.cassette import as_piece
-from gatewright.models.cassettes.difference import nearest_difference
+from gatewright.models.cassettes.cassette import as_piece, nearest_difference
 from gatewright.models.gateway import ModelGateway
 from gatewright.secrets import SecretScanner
 from tests.models.calls import APIS, Got, ask, make_gateway, request_of

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from gatewright.errors import ConfigurationError
-from gatewright.models.gateway.key_scrubber import KeyScrubber
+from gatewright.models.gateway.upstream import KeyScrubber
 from gatewright.models.policy import ModelsPolicy, load_models
 from gatewright.policy_files import EnvironmentKey, FileKey, KeyringKey, KeyringName
 from gatewright.secrets import SecretScanner

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gatewright.errors import DeniedError
 from gatewright.models.apis.event_stream import EventReader
-from gatewright.models.gateway.key_scrubber import KeyScrubber
+from gatewright.models.gateway.upstream import KeyScrubber
 from tests.models.provider import KEY
 
 #: Much of what looks like the key's beginning.

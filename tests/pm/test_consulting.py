@@ -11,8 +11,7 @@ import pytest
 from gatewright.contracts import Error, RequestTask, RunRequest, TaskContract, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Executor, Repository
 from gatewright.rules.contracts import differences
-from gatewright.services.pm.handler import make_handler
-from gatewright.services.pm.settings import Settings
+from gatewright.services.pm.handler import Settings, make_handler
 from tests.factories import make_request
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 from tests.models.provider import KEY, ScriptedProvider

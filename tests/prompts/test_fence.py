@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewright.prompts.fence import fence_text, visible
+from gatewright.prompts.prompt import fence_text, visible
 
 
 def parts(block: str) -> tuple[str, str, str]:

@@ -10,9 +10,8 @@ import pytest
 from gatewright.contracts import TaskContract
 from gatewright.contracts.vocabulary import AcceptanceTest
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.prompts.diff_view import number_lines
 from gatewright.prompts.library import PromptLibrary
-from gatewright.prompts.orders import pm_order, recorded_worker_order, reviewer_order, techlead_order
+from gatewright.prompts.orders import number_lines, pm_order, recorded_worker_order, reviewer_order, techlead_order
 from gatewright.prompts.prompt import Prompt
 from gatewright.prompts.repository_view import MAX_FILE_CHARACTERS, MAX_LISTED, RepositoryView, look_at
 from tests.factories import make_contract, make_request

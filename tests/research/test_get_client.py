@@ -12,8 +12,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from gatewright.errors import DeniedError, UnavailableError
-from gatewright.research.answer_store import AnswerStore
-from gatewright.research.get_client import GetClient, RequestRecord
+from gatewright.research.get_client import AnswerStore, GetClient, RequestRecord
 from gatewright.research.policy import ResearchPolicy, SearchService
 from gatewright.research.searxng import SearXng
 from tests.handler_fixture import StandingClock

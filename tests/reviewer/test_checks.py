@@ -11,10 +11,8 @@ from gatewright.contracts.vocabulary import Scope
 from gatewright.ecosystems.runner.names import is_test
 from gatewright.git.changes import TreeChange
 from gatewright.services.reviewer.checks import Check
-from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
-from gatewright.services.reviewer.checks.file_kinds import file_kinds
-from gatewright.services.reviewer.checks.paths import paths
-from gatewright.services.reviewer.checks.secrets import secrets
+from gatewright.services.reviewer.checks.contents import conflict_markers, secrets
+from gatewright.services.reviewer.checks.files import file_kinds, paths
 from gatewright.services.reviewer.checks.weakened_tests import weakened_tests
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 from tests.factories import make_contract

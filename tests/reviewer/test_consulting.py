@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import Error, ReviewReport, TaskContract, codec
 from gatewright.contracts.task_contract import TaskQuestions
-from gatewright.services.reviewer.handler import make_handler
-from gatewright.services.reviewer.settings import Settings
+from gatewright.services.reviewer.handler import Settings, make_handler
 from tests.handler_fixture import HandlerFixture
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Fail, Say

@@ -12,9 +12,8 @@ from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.contracts import ReviewReport
 from gatewright.git.mirror import Mirrors
 from gatewright.services.reviewer import handler
-from gatewright.services.reviewer.handler import ReviewerHandler, RuleReview, make_handler
+from gatewright.services.reviewer.handler import ReviewerHandler, RuleReview, Settings, make_handler
 from gatewright.services.reviewer.judging import FUNCTION
-from gatewright.services.reviewer.settings import Settings
 from tests.bounded.test_judge import children
 from tests.handler_fixture import HandlerFixture
 from tests.reviewer.test_review import order, review_of

@@ -11,9 +11,8 @@ from gatewright.contracts import ReviewReport, TaskContract, codec
 from gatewright.contracts.task_contract import Inputs
 from gatewright.contracts.vocabulary import Agent, Scope
 from gatewright.errors import ArtifactError, MalformedError
-from gatewright.services.reviewer.handler import make_handler
+from gatewright.services.reviewer.handler import Settings, make_handler
 from gatewright.services.reviewer.judging import MAX_FINDINGS
-from gatewright.services.reviewer.settings import Settings
 from tests.handler_fixture import HandlerFixture
 
 REVIEWER = Agent(role="REVIEWER", agent_id="reviewer-1")

@@ -10,7 +10,7 @@ import pytest
 
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.sandbox.port import NetworkAttempts
-from gatewright.sandbox.process.attempts import NetworkCounters
+from gatewright.sandbox.process.namespace import NetworkCounters
 from tests.sandbox.places import Folder, Run
 from tests.sandbox.test_session import Talk, read_all
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.stack.restarts import RestartPolicy
+from gatewright.app.stack.supervised_process import RestartPolicy
 from gatewright.app.stack.supervisor import StackOptions, Supervisor
 
 SLEEPER = "import time; time.sleep(600)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
+from gatewright.app.stack.supervised_process import RestartPolicy, RestartRecord
 
 POLICY = RestartPolicy(patience=4, settled=5.0, pause=0.1, longest=0.3)
 

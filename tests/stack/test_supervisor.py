@@ -17,7 +17,7 @@ from gatewright.app.stack import state
 from gatewright.app.stack.fork_server import Ahead, open_fork_server
 from gatewright.app.stack.launch import ProcessPlan, interpreter
 from gatewright.app.stack.processes import identity
-from gatewright.app.stack.restarts import RestartPolicy
+from gatewright.app.stack.supervised_process import RestartPolicy
 from gatewright.app.stack.supervisor import Supervisor
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.errors import ConfigurationError, UnavailableError

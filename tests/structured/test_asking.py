@@ -12,9 +12,8 @@ from gatewright.contracts import PlanProposal, RunRequest
 from gatewright.errors import Fault
 from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import techlead_order
-from gatewright.structured.answers import MAX_BYTES, StructuredQuestion, judge_answer
+from gatewright.structured.answers import MAX_BYTES, StructuredOutputError, StructuredQuestion, judge_answer
 from gatewright.structured.asking import Asking, ModelAnswer, Turn
-from gatewright.structured.errors import StructuredOutputError
 from tests.factories import make_contract
 
 PROMPT = techlead_order(PromptLibrary(), make_contract(), ["src/a.py"], 2)

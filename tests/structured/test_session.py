@@ -15,9 +15,8 @@ from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import BudgetError, GatewrightError
 from gatewright.models.cassettes import Cassette, Playback
 from gatewright.models.policy import load_models
-from gatewright.structured.answers import StructuredQuestion
+from gatewright.structured.answers import ModelCallError, StructuredQuestion
 from gatewright.structured.asking import Asking
-from gatewright.structured.errors import ModelCallError
 from gatewright.structured.recording import consultation_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext

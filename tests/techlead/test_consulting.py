@@ -14,8 +14,7 @@ from gatewright.contracts import Error, Plan, TaskContract, codec
 from gatewright.contracts.task_contract import TaskQuestions
 from gatewright.contracts.vocabulary import Executor, Sharding
 from gatewright.rules.shards import broken_by_shard, broken_by_split
-from gatewright.services.techlead.handler import make_handler
-from gatewright.services.techlead.settings import Settings
+from gatewright.services.techlead.handler import Settings, make_handler
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 from tests.models.provider import KEY, ScriptedProvider
 from tests.models.turns import Fail, Say

@@ -11,10 +11,9 @@ from gatewright import scope
 from gatewright.contracts import Plan, TaskContract, codec
 from gatewright.contracts.vocabulary import Agent, Executor, Scope, Sharding
 from gatewright.errors import MalformedError, ScopeError
-from gatewright.services.techlead.handler import make_handler
+from gatewright.services.techlead.handler import Settings, make_handler
 from gatewright.services.techlead.partition import Group
 from gatewright.services.techlead.plan import make_plan
-from gatewright.services.techlead.settings import Settings
 from tests.handler_fixture import HandlerFixture, make_handler_fixture
 
 LEAD = Agent(role="TECH_LEAD", agent_id="techlead-1")

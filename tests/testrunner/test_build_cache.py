@@ -12,7 +12,7 @@ import pytest
 from gatewright.sandbox import Additions, SandboxLimits, make_sandbox
 from gatewright.sandbox.environments import Environments, ShownFolder
 from gatewright.services.testrunner.build_cache import BuildCache
-from gatewright.services.testrunner.place import BuiltBefore
+from gatewright.services.testrunner.commands import BuiltBefore
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspaces
 from tests.ecosystems.suites import Suite, proof_of

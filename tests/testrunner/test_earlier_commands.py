@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.ecosystems.building import builds
+from gatewright.ecosystems.detection import builds
 from tests.ecosystems.suites import Suite, codes, proof_of
 from tests.ecosystems.test_ctest import FILES, TESTS, needs_cmake
 

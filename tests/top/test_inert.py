@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from gatewright.app.top.detail_lines import MOST_PATCH_LINES, change_lines
-from gatewright.app.top.inert import MOST_CELL, MOST_LINE, cell, line
+from gatewright.app.top.lines import MOST_CELL, MOST_LINE, cell, line
 from gatewright.app.top.questions import ApproveScreen, WordsScreen
 from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.steering import Steering, WithTerminal

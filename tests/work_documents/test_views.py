@@ -17,7 +17,7 @@ from gatewright.evidence.projection.decisions import as_markdown, decisions_of
 from gatewright.evidence.projection.history import RunHistory, ended_history, evidence_records
 from gatewright.evidence.projection.manifest import file_record
 from gatewright.evidence.projection.materials import materialize
-from gatewright.rules.blocked.legal import check, refuse_illegal
+from gatewright.rules.blocked.asking import check, refuse_illegal
 from gatewright.run import events as e
 from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of

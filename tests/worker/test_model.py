@@ -16,7 +16,7 @@ from gatewright.contracts.task_contract import PersonsAnswer, TaskQuestions
 from gatewright.contracts.vocabulary import Artifact, Budget, Executor, TimeoutRetry
 from gatewright.models.cassettes import Cassette
 from gatewright.resources import policy_directory
-from gatewright.rules.blocked.legal import BLOCKED_NAME
+from gatewright.rules.blocked.asking import BLOCKED_NAME
 from gatewright.services.worker.handler import WorkerHandler, make_handler
 from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture

@@ -20,9 +20,9 @@ from gatewright.git.modes import FILE
 from gatewright.order_form.rows import Kind, Panel, option, rows_of
 from gatewright.order_form.run_options import RunOptions
 from gatewright.rules.rounds import most_attempts
-from gatewright.services.pm.completeness import check_complete
+from gatewright.services.pm.compiler import check_complete
 from gatewright.services.techlead import handler as techlead
-from gatewright.services.techlead.settings import Settings as TechLeadSettings
+from gatewright.services.techlead.handler import Settings as TechLeadSettings
 from gatewright.services.worker.executors.port import ExecutionResult, Job
 from gatewright.services.worker.executors.table import EXECUTORS
 from gatewright.services.worker.handler import make_handler

@@ -1,6 +1,6 @@
 """Organisation rules at their three stages: builds the document that a rule sees, from data that the gatekeeper itself holds.
 
-``policies/cel_rules.py`` has the engine; ``policies/cel_samples.py`` shows every name. The fields that a rule may use are
+``policies/cel_rules.py`` has the engine, and a sample with every name. The fields that a rule may use are
 listed by hand: a new contract field is neither exposed to rules nor removed from them by accident.
 """
 

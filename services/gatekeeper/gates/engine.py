@@ -67,11 +67,10 @@ from gatewright.services.gatekeeper.gates.landing.targets import TargetWatch
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.gates.reports.artifact_checks import check_artifacts, judge_artifacts
 from gatewright.services.gatekeeper.gates.reports.citations import judge_citations
-from gatewright.services.gatekeeper.gates.reports.licences import judge_licences
+from gatewright.services.gatekeeper.gates.reports.packages import KnownAdvisories, judge_licences, judge_vulnerabilities
 from gatewright.services.gatekeeper.gates.reports.played_tests import TestHistory, judge_played
 from gatewright.services.gatekeeper.gates.reports.recorded_calls import judge_calls, judge_consultation
 from gatewright.services.gatekeeper.gates.reports.role_reports import judge_review, judge_tests
-from gatewright.services.gatekeeper.gates.reports.vulnerabilities import KnownAdvisories, judge_vulnerabilities
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
 from gatewright.services.gatekeeper.gates.whole_change import judge_reviewed, judge_whole_change
 from gatewright.services.gatekeeper.policies.load import Policies

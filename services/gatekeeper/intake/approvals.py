@@ -41,7 +41,7 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.gatekeeper.decider.inputs import BaseObserved, DecisionsReceived, Ignored, Recorded, Refused
 from gatewright.services.gatekeeper.gates.change.votes import check_votes, judged_patch
 from gatewright.services.gatekeeper.gates.standing_grants import GrantRecord, StandingGrants
-from gatewright.services.gatekeeper.intake.run_status import status_of
+from gatewright.services.gatekeeper.intake.run_queries import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
 from gatewright.services.gatekeeper.projections.run_index import RunIndex

@@ -6,7 +6,9 @@ Decides nothing about a run. Applies the publishers' rules: who may submit, how 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from gatewright.bus.port import Message, Reply
 from gatewright.bus.topology import ABORT_SUBJECT
@@ -21,12 +23,23 @@ from gatewright.services.gatekeeper.budget_accounts import may_ask_models, with_
 from gatewright.services.gatekeeper.decider.inputs import AbortReceived, Submitted
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
-from gatewright.services.gatekeeper.intake.reading import read
 from gatewright.services.gatekeeper.intake.submission import abort_request, message_id, submission
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
+
+# Parses messages off the event loop: a large message may take seconds, and must not block other work.
+
+#: Maximum bytes of a message that is parsed on the event loop.
+AT_ONCE = 32_768
+
+R = TypeVar("R")
+
+
+async def read(message: Message, reader: Callable[[], R]) -> R:
+    """Return the result of ``reader`` on ``message``; a large message is parsed in a thread."""
+    return reader() if len(message.data) <= AT_ONCE else await asyncio.to_thread(reader)
 
 
 @dataclass(frozen=True)

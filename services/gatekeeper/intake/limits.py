@@ -18,8 +18,7 @@ from gatewright.clock import Clock
 from gatewright.errors import LimitError, MalformedError
 from gatewright.git.access.repository_patterns import covers_address
 from gatewright.git.host.identity import repository_identity
-from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
-from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
+from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate, RepositoryQuota
 from gatewright.services.gatekeeper.projections.publisher_runs import DAY, PublisherRuns
 
 Act = Literal["submissions", "questions"]

@@ -8,9 +8,23 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from gatewright.bus.port import Bus, Delivery, Message
+import msgspec
+
+from gatewright.bus.port import SCHEMA_HEADER, Bus, Delivery, Message
+from gatewright.bus.topology import TASK_ROLES, result_subject
 from gatewright.bus.versions import OTHER_VERSION, WAITED_FOR, read_version
-from gatewright.contracts import Error, TestReport
+from gatewright.contracts import (
+    Error,
+    Plan,
+    ReviewReport,
+    SummonsAnswer,
+    TaskContract,
+    TaskResult,
+    TestReport,
+    UsageReport,
+    codec,
+)
+from gatewright.contracts.vocabulary import RunId
 from gatewright.errors import DeniedError, GatewrightError, LimitError, MalformedError, UnavailableError
 from gatewright.host_errors import host_errors
 from gatewright.queue.commands import read_run_id_of_test
@@ -21,10 +35,9 @@ from gatewright.services.gatekeeper.decider.gate_checks import expected_task
 from gatewright.services.gatekeeper.decider.inputs import RoleReplied, UsageReceived
 from gatewright.services.gatekeeper.decider.summons import question_of
 from gatewright.services.gatekeeper.dispatch.task_tokens import check_claimed, check_held
-from gatewright.services.gatekeeper.intake.endpoint import SubmissionService
+from gatewright.services.gatekeeper.intake.endpoint import SubmissionService, read
 from gatewright.services.gatekeeper.intake.exhausted_tasks import EXHAUSTED, give_up
-from gatewright.services.gatekeeper.intake.reading import read
-from gatewright.services.gatekeeper.intake.role_replies import answer_of, run_of
+from gatewright.services.gatekeeper.intake.submission import message_id
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.queue.merge_queues import MergeQueues
 from gatewright.tasks.settlement import put_aside, settle
@@ -188,3 +201,34 @@ async def end_its_run(message: Message, defect: Exception, bus: Bus, orchestrato
     ending = Error(code=CODE, message=words, run_id=run.run_id, task_id=task_id, role=answered.role, family=family_of(CODE))
     log.error("answer_given_up", code=CODE, run_id=run.run_id, task_id=task_id, cause=words)
     await orchestrator.advance(run.run_id, RoleReplied(answered.role, ending, f"crashed:{message.sequence}"))
+
+
+def answer_of(message: Message) -> RoleReplied | UsageReceived:
+    """Convert a message of RESULTS to an input. The subject identifies the role.
+
+    Raises:
+        MalformedError: the message cannot be read.
+    """
+    role = next((role for role in TASK_ROLES if message.subject == result_subject(role)), None)
+    if role is None or role == "gatekeeper":
+        raise MalformedError(f"no role answers on {message.subject}", code="unknown_subject")
+    document = codec.decode_named(message.data, message.headers.get(SCHEMA_HEADER, ""))
+    if isinstance(document, UsageReport):
+        return UsageReceived(role, document, message_id(message))
+    if not isinstance(document, TaskContract | Plan | TaskResult | ReviewReport | TestReport | SummonsAnswer | Error):
+        raise MalformedError(f"a {role} does not answer with {codec.schema_of(document)}", code="unexpected_document")
+    return RoleReplied(role, document, message_id(message))
+
+
+def run_of(answered: RoleReplied | UsageReceived) -> str:
+    """Return the run that an answer refers to.
+
+    Raises:
+        MalformedError: the answer names no run.
+    """
+    document = answered.document
+    run_id = document.log_refs.run_id if isinstance(document, TaskContract) else document.run_id
+    try:
+        return msgspec.convert(run_id, RunId)
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"the answer names no run: {error}", code="unexpected_document") from error

@@ -38,7 +38,7 @@ from gatewright.contracts import (
     StatusRequest,
     codec,
 )
-from gatewright.contracts.run_status import MOST_CLAIMED, ClaimedTask, ListedRun, TaskStanding
+from gatewright.contracts.run_status import MOST_CLAIMED, ClaimedTask, LandedChange, ListedRun, SealedBundle, TaskStanding
 from gatewright.contracts.vocabulary import Document
 from gatewright.errors import GatewrightError, MalformedError
 from gatewright.evidence.projection.progress import repository_digest
@@ -48,9 +48,9 @@ from gatewright.host_errors import host_errors
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.order_artifacts.canonical_memory import memory_of
 from gatewright.rules.reports.flakes import flaky_tests
+from gatewright.run.history import FollowedRun
 from gatewright.services.gatekeeper.intake import publishers
 from gatewright.services.gatekeeper.intake.limits import PublisherLimits
-from gatewright.services.gatekeeper.intake.run_status import status_of
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.services.gatekeeper.projections.approval_index import ApprovalIndex
@@ -60,6 +60,7 @@ from gatewright.services.gatekeeper.projections.run_index import RunIndex
 from gatewright.services.gatekeeper.projections.silent_runs import SilentRuns, TaskLife
 from gatewright.telemetry.logs import Logger
 from gatewright.work_documents.context import context_of, wants_patch
+from gatewright.work_documents.request_summary import gate_standing
 
 #: Maximum number of event queries that one publisher may keep open in this process; further ones are answered immediately.
 MOST_WAITING = 200
@@ -294,3 +295,33 @@ class Silence:
 
     def _when(self, tick: float) -> str:
         return timestamp(self._now - timedelta(seconds=self._tick - tick))
+
+
+def status_of(past: FollowedRun) -> RunStatus:
+    """Return the status of a run."""
+    run, ending = past.run, past.finished
+    landed, sealed = run.landed, run.sealed
+    return RunStatus(
+        run_id=run.run_id,
+        publisher=run.publisher,
+        requested_by=run.accepted.requested_by,
+        status=run.status,
+        state=run.state,
+        since=past.state_since,
+        created_at=run.created_at,
+        attempt=run.attempt,
+        task_type=run.accepted.task_type,
+        tasks=tuple(
+            TaskStanding(task_id=t.task_id, role=t.role, status=t.status, attempt=t.attempt) for t in run.tasks.values()
+        ),
+        gates=tuple(map(gate_standing, past.gates)),
+        waiting_for_locks=run.waiting_for_locks,
+        finished_at=run.finished_at or None,
+        code=ending.code if ending else None,
+        message=ending.message if ending else None,
+        family=past.failure_family,
+        landed=LandedChange(mode=landed.mode, ref=landed.ref, commit=landed.commit, tree=landed.tree) if landed else None,
+        bundle=SealedBundle(manifest_sha256=sealed.manifest_sha256, signer=sealed.signer, location=sealed.location)
+        if sealed
+        else None,
+    )

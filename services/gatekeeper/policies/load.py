@@ -43,16 +43,18 @@ from gatewright.services.gatekeeper.policies.cel_rules import CelRule, load_rule
 from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE, CommandAllowlist
 from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE, BeatsPolicy, SharesPolicy
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
-from gatewright.services.gatekeeper.policies.licences import LICENCES_FILE, LicencesPolicy
-from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
+from gatewright.services.gatekeeper.policies.packages import (
+    LICENCES_FILE,
+    VULNERABILITIES_FILE,
+    LicencesPolicy,
+    VulnerabilitiesPolicy,
+)
 from gatewright.services.gatekeeper.policies.packs import PACKS_FILE, PolicyPacks
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE, PoolsPolicy
 from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE, Publishers
 from gatewright.services.gatekeeper.policies.queues import QUEUES_FILE, check_action_signers
 from gatewright.services.gatekeeper.policies.roles import ROLES_FILE, RoleTable, registry_faults
-from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
-from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
-from gatewright.services.gatekeeper.policies.vulnerabilities import VULNERABILITIES_FILE, VulnerabilitiesPolicy
+from gatewright.services.gatekeeper.policies.run_policies import MEMORY_FILE, ROUTING_FILE, SUMMONS_FILE, check_routing
 
 P = TypeVar("P")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,7 +16,26 @@ from gatewright.bus.subjects import MAX_MESSAGE_BYTES
 from gatewright.contracts.vocabulary import Priority
 from gatewright.git.access.policy import RefPattern, RepositoryPattern
 from gatewright.policy_files import PolicyFile, PolicyModel
-from gatewright.services.gatekeeper.policies.quotas import MostRuns, RepositoryQuota
+
+# Quotas: maximum number of runs that are open or start within a period, per publisher or repository. Pure.
+MostRuns = Annotated[int | None, Field(ge=1)]
+
+
+class RepositoryQuota(PolicyModel):
+    """Limits of each repository that ``repositories`` cover, separately, for all publishers together; ``null`` is unlimited."""
+
+    repositories: tuple[RepositoryPattern, ...] = Field(min_length=1)
+    max_open_runs: MostRuns = None
+    max_runs_per_hour: MostRuns = None
+    max_runs_per_day: MostRuns = None
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        """Refuse an entry without limits, which would hide a later entry with limits."""
+        if self.max_open_runs is None and self.max_runs_per_hour is None and self.max_runs_per_day is None:
+            raise ValueError("it sets no limit")
+        return self
+
 
 SubmissionKind = Literal["request", "contract"]
 Reach = Literal["own", "any"]

@@ -46,8 +46,7 @@ from gatewright.services.gatekeeper.gates.context import Artifacts
 from gatewright.services.gatekeeper.gates.landing.queued import LeftQueue, QueueOutcome, StillQueued
 from gatewright.services.gatekeeper.policies.queues import queue_policy, queue_policy_sha256
 from gatewright.services.gatekeeper.queue.composing import ComposedPosition, Composer
-from gatewright.services.gatekeeper.queue.endings import left_queue
-from gatewright.services.gatekeeper.queue.pushing import base_moved, push_position, tip_of
+from gatewright.services.gatekeeper.queue.pushing import base_moved, left_queue, push_position, tip_of
 from gatewright.services.gatekeeper.queue.receipts import ReceiptWriter
 from gatewright.services.gatekeeper.queue.store import KnownQueue, QueueStore, queue_id_in
 from gatewright.services.gatekeeper.queue.testing import TestPart, parts_of, publish_part

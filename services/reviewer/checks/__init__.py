@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from gatewright.contracts.reports import Finding
-from gatewright.services.reviewer.checks.conflict_markers import conflict_markers
+from gatewright.services.reviewer.checks.contents import conflict_markers, secrets
 from gatewright.services.reviewer.checks.evasion import evasion
-from gatewright.services.reviewer.checks.file_kinds import file_kinds
-from gatewright.services.reviewer.checks.paths import paths
-from gatewright.services.reviewer.checks.secrets import secrets
+from gatewright.services.reviewer.checks.files import file_kinds, paths
 from gatewright.services.reviewer.checks.weakened_tests import weakened_tests
 from gatewright.services.reviewer.subject import Subject
 

@@ -27,10 +27,10 @@ from gatewright.ecosystems.runner.names import is_runner_setting, is_test
 from gatewright.errors import GatewrightError, PatchError
 from gatewright.git.modes import REGULAR
 from gatewright.sandbox import Completed
+from gatewright.services.testrunner.commands import CommandPlace
 from gatewright.services.testrunner.instrumented import AskedRun, Instrumented, build_earlier
 from gatewright.services.testrunner.mutation.drawing import FUNCTION, DrawingRequest, DrawingResult, Drawn, answer_in
 from gatewright.services.testrunner.mutation.grammars import GRAMMARS
-from gatewright.services.testrunner.place import CommandPlace
 from gatewright.syntax_trees import MOST_BYTES, language_of
 from gatewright.tasks.inputs import RebuiltCandidate
 from gatewright.workspace import Workspaces

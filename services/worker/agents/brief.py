@@ -13,9 +13,8 @@ from typing import Final
 from gatewright.artifacts import RESULT, ArtifactPort
 from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.git.paths import display
-from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary, ReplyForm
-from gatewright.prompts.prompt import Prompt
+from gatewright.prompts.prompt import Prompt, fence_text
 from gatewright.prompts.worker_brief import BRIEF, PreviousAttempt, RepositoryAccess, WorkerBrief, worker_prompt
 from gatewright.rules.rounds import PEOPLE_OBJECTIVE, REVIEW_OBJECTIVE
 from gatewright.services.worker.agents.earlier import EarlierRound

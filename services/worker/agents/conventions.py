@@ -7,7 +7,7 @@ followed, secrets are taken out, and number and size are bounded. What is left o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,7 +17,7 @@ from gatewright.git.changes import FileChange, TreeEntry
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import REGULAR, SYMLINK
 from gatewright.git.paths import display
-from gatewright.prompts.fence import fence_text
+from gatewright.prompts.prompt import fence_text
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
 
@@ -191,3 +191,22 @@ def _is_skill(path: bytes) -> bool:
 def _leads_to(folder: bytes, paths: scope.AllowedPaths) -> bool:
     """Whether a path of the contract lies below ``folder``."""
     return any(path.startswith(folder + b"/") for path in paths.exact)
+
+
+def masking(masked: Iterable[str]) -> Callable[[bytes], bool]:
+    """Return a test for paths that have one of these names, or are below one, case-insensitively."""
+    names = {name.encode().lower() for name in masked}
+    return lambda path: not names.isdisjoint(path.lower().split(b"/"))
+
+
+async def without_masked(mirror: Mirror, tree: str, masked: Iterable[str]) -> str:
+    """``tree`` (or that of a commit) without the files that are, or lie in a folder, of these names at any depth.
+
+    The change that an agent makes is compared with this tree and written over the whole one: what is hidden stays as it is.
+    """
+    is_masked = masking(masked)
+    entries = await mirror.files(await mirror.tree_of(tree), ())
+    hidden = [entry.path for entry in entries if is_masked(entry.path)]
+    if not hidden:
+        return await mirror.tree_of(tree)
+    return await mirror.write_tree(tree, [FileChange(path, None) for path in hidden])

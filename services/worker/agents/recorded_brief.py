@@ -10,11 +10,10 @@ from typing import Final
 
 from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.git.paths import display
-from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary, ReplyForm
 from gatewright.prompts.orders import recorded_worker_order
-from gatewright.prompts.prompt import Prompt
-from gatewright.rules.blocked.legal import BLOCKED_NAME
+from gatewright.prompts.prompt import Prompt, fence_text
+from gatewright.rules.blocked.asking import BLOCKED_NAME
 from gatewright.sandbox import DOOR_PORT
 from gatewright.services.worker.agents.earlier import EarlierRound
 

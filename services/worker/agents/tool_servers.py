@@ -21,8 +21,7 @@ from gatewright.agents.policy import ToolServer, server_of
 from gatewright.errors import AgentWireError, MalformedError, UnavailableError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.models.apis.endpoints import TOOLS_PATH
-from gatewright.models.gateway.limits import GatewayLimits
-from gatewright.models.gateway.reading import read_body
+from gatewright.models.gateway.reading import GatewayLimits, read_body
 from gatewright.sandbox import Furnishing, SandboxLimits, TalkingSandbox, WorkingFolder
 from gatewright.sandbox.environments import Shown
 from gatewright.services.worker.agents.port import AgentToolCall, EmitEvent, ToolOutcome, Wire

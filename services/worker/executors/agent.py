@@ -38,10 +38,16 @@ from gatewright.service.command_settings import task_limits
 from gatewright.services.worker.agents.box import BASE_URL, Box, Place, open_box
 from gatewright.services.worker.agents.brief import brief, earlier_results, out_of_scope
 from gatewright.services.worker.agents.carried_session import CarriedSession
-from gatewright.services.worker.agents.conventions import Conventions, read_conventions, restore_conventions, restored_block
+from gatewright.services.worker.agents.conventions import (
+    Conventions,
+    masking,
+    read_conventions,
+    restore_conventions,
+    restored_block,
+    without_masked,
+)
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
 from gatewright.services.worker.agents.live_usage import emit_usage
-from gatewright.services.worker.agents.masking import masking, without_masked
 from gatewright.services.worker.agents.permission import REFUSED_COMMANDS
 from gatewright.services.worker.agents.port import (
     AgentEnd,

@@ -19,7 +19,7 @@ from gatewright.errors import GatewrightError, MalformedError
 from gatewright.git.changes import FileChange
 from gatewright.git.mirror import Mirror
 from gatewright.git.modes import REGULAR, SUBMODULE, SYMLINK
-from gatewright.rules.blocked.legal import BLOCKED_NAME, refuse_illegal
+from gatewright.rules.blocked.asking import BLOCKED_NAME, refuse_illegal
 
 BLOCKED_FILE = BLOCKED_NAME.encode()
 #: Of the artifacts: what of the file was no block, and why.

@@ -10,8 +10,8 @@ from gatewright.budgets import command_seconds
 from gatewright.models.cassettes import Playback
 from gatewright.models.policy import LoadedModels
 from gatewright.order_artifacts.canonical_memory import read_memory
-from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary
+from gatewright.prompts.prompt import fence_text
 from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.brief import brief, earlier_results
@@ -19,9 +19,9 @@ from gatewright.services.worker.agents.conventions import Conventions, read_conv
 from gatewright.services.worker.agents.earlier import earlier_round
 from gatewright.services.worker.agents.record import PROMPT
 from gatewright.services.worker.executors.blocked_file import may_ask
+from gatewright.services.worker.executors.given_answers import REPLY_LOG, change_of
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
-from gatewright.services.worker.executors.reply import REPLY_LOG, change_of
 from gatewright.services.worker.executors.text_reply import ask_text, text_api_of, why_incomplete
 from gatewright.structured.asking import Turn
 

@@ -13,15 +13,14 @@ from gatewright.contracts.vocabulary import ExecutorName
 from gatewright.models.cassettes import Playback
 from gatewright.models.policy import LoadedModels, load_models
 from gatewright.prompts.library import PromptLibrary
-from gatewright.research.answer_store import AnswerStore
+from gatewright.research.get_client import AnswerStore
 from gatewright.research.policy import RESEARCH_FILE
 from gatewright.sandbox import Sandbox
 from gatewright.sandbox.bubblewrap import BubblewrapSandbox
 from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.executors.command import CommandExecutor
-from gatewright.services.worker.executors.patch import PatchExecutor
+from gatewright.services.worker.executors.given_answers import PatchExecutor, ReplyExecutor
 from gatewright.services.worker.executors.port import ChangeExecutor, ExecutionResult, Job
-from gatewright.services.worker.executors.reply import ReplyExecutor
 from gatewright.services.worker.settings import Settings
 from gatewright.workspace import Workspaces
 
@@ -67,7 +66,7 @@ def open_researchers(settings: Settings, scanner: SecretScanner, folder: Path) -
         return ResearchExecutor(models, policy, store, scanner, clock, settings.pool, playback)
 
     def take() -> ChangeExecutor:
-        from gatewright.services.worker.executors.research.given_findings import GivenFindings
+        from gatewright.services.worker.executors.research.executor import GivenFindings
 
         return GivenFindings(scanner)
 

@@ -18,7 +18,6 @@ from gatewright.services.worker.reply.blocks import Element, Fence, Section, Unc
 from gatewright.services.worker.reply.heredoc import Heredoc, heredocs_in
 from gatewright.services.worker.reply.labels import name_in
 from gatewright.services.worker.reply.names import DIFF_LANGUAGES, OUTPUT_LANGUAGES, SHELL_LANGUAGES, comment_name, name_before
-from gatewright.services.worker.reply.reasoning import answer_in
 
 #: Bytes of a reply, and files in it.
 MAX_REPLY_BYTES = 4 * 1024 * 1024
@@ -251,3 +250,25 @@ def _diffed_paths(lines: Sequence[str]) -> Iterator[str]:
         if line.startswith("--- ") and new.startswith("+++ ") and lines[number + 2].startswith("@@"):
             name = new[4:].partition("\t")[0].strip()
             yield name.removeprefix("b/")
+
+
+_TAGS = ("think", "thinking", "thought", "reasoning", "scratchpad")
+
+
+def answer_in(lines: Sequence[str]) -> Sequence[str]:
+    """Return ``lines`` without the reasoning before them. Raises ExtractionError when its end is ambiguous."""
+    first = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        return lines
+    opening = lines[first].strip()
+    tag = next((tag for tag in _TAGS if opening.lower().startswith(f"<{tag}>")), None)
+    if tag is None:
+        return lines
+    ends = [number for number in range(first, len(lines)) if f"</{tag}>" in lines[number].lower()]
+    if len(ends) != 1:
+        why = "never ends; the reply is not whole" if not ends else "ends more than once"
+        raise ExtractionError(f"line {first + 1}: the reasoning {why}")
+    after = lines[ends[0]]
+    rest = after[after.lower().rindex(f"</{tag}>") + len(tag) + 3 :]
+    # Lines keep their numbers: what is left out becomes blank.
+    return [*("" for _ in range(ends[0])), rest, *lines[ends[0] + 1 :]]

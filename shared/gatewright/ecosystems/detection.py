@@ -9,13 +9,32 @@ import posixpath
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import takewhile
 
-from gatewright.ecosystems.building import builds
 from gatewright.ecosystems.make.rules import has_target
 from gatewright.ecosystems.node.commands import NODE_TEST, NodeCommand, manifest_of, scripts_of
 from gatewright.ecosystems.node.places import usual_places
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.subtree import read_text
 from gatewright.patterns import TextPattern
+
+# Commands that build what later commands test; they are repeated in every workspace that runs a later command. Pure.
+_BUILDS = frozenset({"cmake", "ninja"})
+#: Programs that do more than building, with the build subcommands.
+_SOMETIMES = {
+    "meson": frozenset({"setup", "compile"}),
+    "cargo": frozenset({"build", "b"}),
+    "go": frozenset({"build", "generate"}),
+    "python": frozenset({"setup.py"}),
+}
+
+
+def builds(argv: Sequence[str]) -> bool:
+    """Return whether ``argv`` may produce files that tests need."""
+    program = posixpath.basename(argv[0]) if argv else ""
+    words = list(argv[1:])
+    if program == "npm":
+        return words[:1] == ["run"] and any("build" in word or "compile" in word for word in words[1:])
+    return program in _BUILDS or bool(_SOMETIMES.get(program, frozenset()).intersection(words[:1]))
+
 
 _PYTEST = TextPattern(r"(?m)^\s*(?:import pytest|from pytest import)|^\s*\[(?:tool\.|tool:)?pytest|\bpytest\b")
 _UNITTEST = TextPattern(r"(?m)^\s*(?:import unittest|from unittest import)")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import dropwhile
 from typing import Final, Literal
 
-from gatewright.ecosystems.building import builds
+from gatewright.ecosystems.detection import builds
 from gatewright.ecosystems.make.framework import is_make, target_of_make
 from gatewright.ecosystems.python.command import what_starts
 from gatewright.ecosystems.registry import may_be_tests

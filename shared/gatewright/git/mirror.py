@@ -21,7 +21,7 @@ from gatewright.contracts.vocabulary import Person
 from gatewright.errors import GitError, MalformedError
 from gatewright.git import refs
 from gatewright.git.access.credentials import NO_ACCESS, RepositoryAccess
-from gatewright.git.access.host_calls import HostCalls
+from gatewright.git.access.remote_git import HostCalls
 from gatewright.git.attributes.stored_form import Attributes
 from gatewright.git.changes import FileChange, Node, TreeChange, TreeEntry, TreeListing, TreeListings
 from gatewright.git.command import GitCommand
@@ -29,7 +29,7 @@ from gatewright.git.host.identity import PROTOCOLS, mirror_keys
 from gatewright.git.host.new_mirror import PRIVATE, make_mirror
 from gatewright.git.host.target_rules import TargetRules
 from gatewright.git.kept.readers import KeptReaders
-from gatewright.git.locks import hold_lock
+from gatewright.git.maintenance import hold_lock
 from gatewright.git.mirror_room import ORIGIN, MirrorRoom, nothing_needed, touch, use
 from gatewright.git.modes import NO_CONTENT
 from gatewright.git.names import NameFault, TreeLimits, surely_readable, surely_within_limits

@@ -43,8 +43,8 @@ from gatewright.git.patches import refusals
 from gatewright.git.patches.files import Reading
 from gatewright.git.patches.outcome import Check, Outcome, copied_paths
 from gatewright.git.patches.part import MOST_PATHS, part_of
-from gatewright.git.patches.places import meant_elsewhere
 from gatewright.git.patches.reader import read_patch
+from gatewright.git.patches.refusals import meant_elsewhere
 from gatewright.git.paths import display
 from gatewright.git.process import KilledError, OutputTooLargeError
 from gatewright.git.refs import check_object_id, object_id

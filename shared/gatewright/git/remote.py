@@ -21,9 +21,9 @@ from gatewright.git.access.signing import CommitSigner, make_signer
 from gatewright.git.command import CommandFailedError, GitCommand, remote_command
 from gatewright.git.host.damage import PARTIAL, damage, is_partial
 from gatewright.git.host.local_repository import LocalRepository, find_repository
-from gatewright.git.host.new_ref import make_ref
 from gatewright.git.host.owner import as_owner
 from gatewright.git.host.planted_links import PlantedLinks
+from gatewright.git.host.run_refs import make_ref
 from gatewright.git.host.target_rules import NO_RULES, TargetRules, target_rules
 from gatewright.git.host.work_trees import checked_out_at
 from gatewright.git.refs import RUN_BRANCHES, Source, folder_names, is_object_id

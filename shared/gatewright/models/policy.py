@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -13,10 +13,29 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError, MalformedError
-from gatewright.models.grant import ModelGrant
 from gatewright.models.prices import Price
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy
 from gatewright.policy_files import KeyReference, PolicyFile, PolicyModel
+
+
+@dataclass(frozen=True, slots=True)
+class ModelGrant:
+    """``routes``: by each requestable name, the models to try, in order; the first is the default.
+
+    ``paths`` are literal texts of this run (a home, a folder) in requests, each with its word in the canonical form: a
+    cassette from another place still matches.
+    """
+
+    role: str
+    routes: Mapping[str, tuple[str, ...]]
+    budget: Budget = field(default_factory=Budget)
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def default(self) -> str:
+        """Return the default model."""
+        return next(iter(self.routes))
+
 
 #: The ways of talking to a model: OpenAI's Responses and chat completions, Anthropic's Messages, Google's generateContent.
 Api = Literal["responses", "chat_completions", "messages", "gemini"]

@@ -7,16 +7,15 @@ answered from a recording.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gatewright.contracts import CanonicalMemory, RunRequest, SummonsTask, TaskContract, schemas
 from gatewright.executor_kinds import asked_first
 from gatewright.order_artifacts.canonical_memory import lines_of
-from gatewright.prompts.diff_view import number_lines
-from gatewright.prompts.fence import fence_text
+from gatewright.patterns import TextPattern
 from gatewright.prompts.library import PromptLibrary, ReplyForm, RoleId
-from gatewright.prompts.prompt import Prompt, make_prompt
+from gatewright.prompts.prompt import Prompt, fence_text, make_prompt
 from gatewright.prompts.repository_view import RepositoryView, listing_of
 from gatewright.prompts.sections import FreshContext, mission_line, of_contract
 from gatewright.research.findings import FINDINGS
@@ -223,3 +222,39 @@ def _offered_schema(schema: dict[str, Any], may_ask: bool) -> dict[str, Any]:
 
 def _plain(schema: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in schema.items() if not key.startswith("$")}
+
+
+_HUNK = TextPattern(r"@@ -[0-9]{1,9}(?:,(?P<old>[0-9]{1,9}))? \+(?P<start>[0-9]{1,9})(?:,(?P<new>[0-9]{1,9}))? @@.*")
+_BINARY = "GIT binary patch"
+_WIDTH = 6
+
+
+def number_lines(patch: bytes) -> str:
+    """The canonical patch, each line with its number in the candidate; removed ones have none. Binary content is left out."""
+    return "\n".join(_lines(patch.decode("utf-8", "replace").split("\n")))
+
+
+def _lines(lines: list[str]) -> Iterator[str]:
+    old = new = at = 0
+    binary = False
+    for line in lines:
+        if old > 0 or new > 0:
+            kind = line[:1]
+            if kind == "\\":
+                yield f"{'':{_WIDTH}} {line}"
+                continue
+            yield f"{'' if kind == '-' else at:>{_WIDTH}} {line}"
+            old -= kind != "+"
+            new -= kind != "-"
+            at += kind != "-"
+            continue
+        found = _HUNK.fullmatch(line) if line.startswith("@@ ") and len(line) <= 2000 else None
+        if found is not None:
+            old, new, at = int(found.get("old") or 1), int(found.get("new") or 1), int(found["start"])
+        if line.startswith("diff --git "):
+            binary = False
+        if line == _BINARY:
+            binary = True
+            yield "[binary content]"
+        elif not binary:
+            yield line

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gatewright.ecosystems.detection import proposed_commands
 from gatewright.ecosystems.port import TreeFiles
-from gatewright.prompts.fence import fence_text
+from gatewright.prompts.prompt import fence_text
 
 #: Maximum paths of a listing; a larger tree is listed by directory, with the number of files below each.
 MAX_LISTED = 400

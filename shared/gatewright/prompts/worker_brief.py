@@ -20,10 +20,9 @@ from gatewright.budgets import command_seconds
 from gatewright.contracts import CanonicalMemory, TaskContract
 from gatewright.contracts.vocabulary import Shell
 from gatewright.order_artifacts.canonical_memory import lines_of
-from gatewright.prompts.fence import fence_text
 from gatewright.prompts.library import PromptLibrary, ReplyForm
-from gatewright.prompts.prompt import Prompt, make_order
-from gatewright.rules.blocked.legal import BLOCKED_NAME
+from gatewright.prompts.prompt import Prompt, fence_text, make_order
+from gatewright.rules.blocked.asking import BLOCKED_NAME
 
 #: The version of a worker's order that new runs use.
 BRIEF: Final = 2

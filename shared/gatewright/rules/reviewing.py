@@ -5,19 +5,20 @@ The decider settles a review by these rules, the gatekeeper accepts votes by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date
 
-from gatewright.contracts import ApprovalDecision, ApprovalRequest
+from gatewright.contracts import ApprovalDecision, ApprovalRequest, ReviewReport
 from gatewright.contracts.people.approvals import RosterPerson
 from gatewright.contracts.people.identities import person_key, same_person
 from gatewright.contracts.people.review_votes import ReviewPhase, ReviewQuorum, ReviewStanding, ReviewVote, VoteStanding
 from gatewright.errors import DeniedError
 from gatewright.git.patches.lines import shown_lines
+from gatewright.rules.broken import Broken
 from gatewright.rules.people.signing_times import require_time
 from gatewright.rules.quorum import MODEL_VOTER, ROLE_VOTER, Ballot, QuorumOutcome, Seats, ballot_of, outcome_of, seats_of
 from gatewright.rules.rounds import sends_back
-from gatewright.run.state import AskedApproval, CastVote, Run
+from gatewright.run.state import AskedApproval, CastVote, Run, RunTask
 
 REVIEW = "review"
 #: Prefix of the reason by which the gate names a line of the owners file.
@@ -198,3 +199,28 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise DeniedError(f"{text} is no day", code="vote_without_mitigation") from None
+
+
+#: Codes of the rules here and of the tree's; the gate uses others too.
+CODES = frozenset({"reviewer_wrong_tree", "reviewer_not_independent"})
+
+
+def not_independent(report: ReviewReport, makers: Iterable[RunTask]) -> Iterator[Broken]:
+    """Yield faults of independence: another role, or a reviewer that worked on any candidate.
+
+    ``makers`` are the run's worker tasks, of every candidate and round.
+    """
+    tasks = tuple(makers)
+    implementers = {task.result.producer.agent_id for task in tasks if task.result is not None}
+    implementers |= {task.contract.assigned_agent.agent_id for task in tasks if task.contract is not None}
+    if report.reviewer.role != "REVIEWER" or report.reviewer.agent_id in implementers:
+        yield Broken("reviewer_not_independent", "reviewer_gate", f"{report.reviewer.agent_id} may not review this")
+
+
+def not_passed(report: ReviewReport) -> Iterator[Broken]:
+    """Yield every blocking finding; or the verdict, if it is negative without one."""
+    blocking = [finding for finding in report.findings if finding.blocking]
+    for finding in blocking:
+        yield Broken("review_failed", finding.code, finding.message, finding.path.encode() if finding.path else None)
+    if not blocking and (report.verdict != "PASS" or not report.scope_check.passed):
+        yield Broken("review_failed", "reviewer_gate", f"{report.verdict}: {report.summary}")

@@ -15,10 +15,29 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gatewright.contracts import ContractProposal, CriticOpinion, PlanProposal, QaOpinion, ReviewOpinion, SummonsOpinion, codec
-from gatewright.errors import Fault, MalformedError
+from gatewright.errors import DeniedError, Fault, GatewrightError, MalformedError
 from gatewright.prompts.prompt import Prompt
 from gatewright.resources import schema_directory
-from gatewright.structured.errors import StructuredOutputError
+
+
+class StructuredOutputError(DeniedError):
+    """The model gave no valid answer within the maximum number of attempts. Name another model for the role."""
+
+    code = "structured_output_invalid"
+
+    def __init__(self, message: str, *, faults: tuple[Fault, ...] = ()) -> None:
+        super().__init__(message, faults=faults)
+
+
+class ModelCallError(GatewrightError):
+    """A model call failed after all retries of the gateway. The reason code is the gateway's; the message has details."""
+
+    code = "model_unavailable"
+
+
+#: Errors of an unanswered question, which is recorded anyway. An exhausted budget ends the run instead.
+UNANSWERED = (StructuredOutputError, ModelCallError)
+
 
 #: Maximum bytes of an answer; a larger one is not parsed.
 MAX_BYTES = 256 * 1024

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, NamedTuple, Protocol
 
 from gatewright.errors import Fault
-from gatewright.structured.answers import P, StructuredQuestion, judge_answer
-from gatewright.structured.errors import StructuredOutputError
+from gatewright.structured.answers import P, StructuredOutputError, StructuredQuestion, judge_answer
 
 #: Maximum number of attempts per answer.
 ATTEMPTS = 3

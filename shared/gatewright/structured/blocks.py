@@ -8,7 +8,7 @@ from gatewright.clock import timestamp
 from gatewright.contracts import Blocked, ContractProposal, PlanProposal, ReviewOpinion
 from gatewright.contracts.consultation import Clamp
 from gatewright.prompts.orders import BLOCKED
-from gatewright.rules.blocked.legal import ILLEGAL, check
+from gatewright.rules.blocked.asking import ILLEGAL, check
 
 #: Reason code: no rule forwards open questions of the run's tasks to people.
 UNASKED = "blocked_unasked"

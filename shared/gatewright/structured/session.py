@@ -24,8 +24,8 @@ from gatewright.models.policy import Api, LoadedModels, ModelRole, ModelsPolicy,
 from gatewright.models.records import CALLS, CASSETTE
 from gatewright.secrets import SecretScanner
 from gatewright.service.settings import ServiceSettings
+from gatewright.structured.answers import ModelCallError
 from gatewright.structured.asking import ModelAnswer, Turn
-from gatewright.structured.errors import ModelCallError
 from gatewright.structured.recording import ConsultationCost
 from gatewright.tasks.handler import TaskContext
 

@@ -22,9 +22,8 @@ from gatewright.prompts.library import PromptLibrary
 from gatewright.prompts.orders import MAX_PATCH, summons_order
 from gatewright.rules.summons import CHANGE, NO_MODEL
 from gatewright.service.settings import ServiceSettings
-from gatewright.structured.answers import P, StructuredQuestion
+from gatewright.structured.answers import UNANSWERED, P, StructuredQuestion
 from gatewright.structured.asking import Asking
-from gatewright.structured.errors import UNANSWERED
 from gatewright.structured.recording import consultation_of, failure_of
 from gatewright.structured.session import RoleModels
 from gatewright.tasks.handler import TaskContext, TaskHandler

@@ -26,7 +26,6 @@ from gatewright.tasks.budget_meter import BudgetMeter, budget_of, leave_of
 from gatewright.tasks.consumer_loop import ConsumerLoop, DeliverySource, LoopOptions
 from gatewright.tasks.disposition import Disposition, waiting_pause, waits
 from gatewright.tasks.handler import BusArtifacts, TaskContext, TaskHandler
-from gatewright.tasks.heartbeat import SIGNS
 from gatewright.tasks.people_questions import PeopleQuestions
 from gatewright.tasks.priority_queue import ClassQueue
 from gatewright.tasks.protocol import (
@@ -42,7 +41,7 @@ from gatewright.tasks.protocol import (
 from gatewright.tasks.questions import AskPublisher, PublisherQuestions
 from gatewright.tasks.settlement import Settlement, settle
 from gatewright.tasks.usage_reports import UsageReports
-from gatewright.tasks.watchdog import TaskWatch
+from gatewright.tasks.watchdog import SIGNS, TaskWatch
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
 from gatewright.tracing import conventions as c

@@ -14,8 +14,8 @@ from gatewright.errors import BusError, GatewrightError, MalformedError, Sandbox
 from gatewright.host_errors import BUS_FULL
 from gatewright.tasks.dead_letter import publish_dead_letter
 from gatewright.tasks.disposition import Disposition, disposition, waiting_pause
-from gatewright.tasks.heartbeat import SIGNS, keep_alive
 from gatewright.tasks.protocol import DeliveredTask, TaskAnswer, TaskRef, blames_sandbox, carried_headers, make_answer, refusal
+from gatewright.tasks.watchdog import SIGNS, keep_alive
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics, TaskOutcome
 

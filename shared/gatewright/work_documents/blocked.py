@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gatewright.contracts import Blocked, OrchestratorEvent
 from gatewright.errors import MalformedError
-from gatewright.rules.blocked.legal import refuse_illegal
+from gatewright.rules.blocked.asking import refuse_illegal
 from gatewright.run import events as e
 from gatewright.run.state import Run
 

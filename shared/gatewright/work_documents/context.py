@@ -17,7 +17,7 @@ from gatewright.contracts.work_documents import Decision
 from gatewright.errors import MalformedError
 from gatewright.evidence.projection.decisions import as_markdown, decisions_of, standing
 from gatewright.order_artifacts.hidden_acceptance import hidden_tests
-from gatewright.prompts.fence import fence_text
+from gatewright.prompts.prompt import fence_text
 from gatewright.rules import reviewing
 from gatewright.rules.approvals import draft_of
 from gatewright.rules.summons import brief_of

@@ -8,14 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
-from gatewright.git.changes import TreeChange
+from gatewright.errors import DeniedError, SandboxError
+from gatewright.git.changes import FileChange, TreeChange
 from gatewright.git.linked.lfs import StoredObject
-from gatewright.git.modes import SUBMODULE
+from gatewright.git.modes import FILE, SUBMODULE
 from gatewright.git.paths import folders_above
 from gatewright.sandbox.account import SandboxAccount
+from gatewright.sandbox.binary import find_bwrap
+from gatewright.sandbox.bubblewrap import BubblewrapSandbox
+from gatewright.sandbox.limits import SandboxLimits
 from gatewright.workspace.layers import entered, is_whiteout
 from gatewright.workspace.tree_writer import TreeWriter
+from gatewright.workspace.workspace import Workspace
 
 
 def write_layer(
@@ -71,3 +77,35 @@ def _remove_whiteouts(layer: Path, folder: bytes) -> None:
             os.unlink(entry, dir_fd=inside)
     with entered(layer, tuple(above)) as outside:
         os.rmdir(name, dir_fd=outside)
+
+
+# A check of overlays by using one: this kernel, this bubblewrap, this file system.
+# The trial deletes, replaces and adds, and then reads the difference, so that a file system which mounts an overlay but loses
+# its marks (opaque folders need extended attributes) is detected before a task relies on it.
+_FILES: Final = (b"changed", b"deleted", b"folder/gone")
+_SCRIPT: Final = "echo new >changed && rm deleted && rm -r folder && mkdir folder && echo new >folder/added"
+_EXPECTED: Final = (
+    FileChange(b"changed", FILE, b"new\n"),
+    FileChange(b"deleted", None),
+    FileChange(b"folder/added", FILE, b"new\n"),
+    FileChange(b"folder/gone", None),
+)
+
+
+async def overlay_fault(workspace: Workspace, account: SandboxAccount) -> str:
+    """Why overlays cannot be used, empty when they can; ``workspace`` is one made for this, with one empty layer."""
+    try:
+        if not find_bwrap().overlay:
+            return "this bubblewrap is too old to mount overlays"
+        with TreeWriter(workspace.lower[0], account) as writer:
+            for path in _FILES:
+                writer.write(path, FILE, b"old\n")
+        limits = SandboxLimits(wall_seconds=20)
+        command = ("/bin/sh", "-c", _SCRIPT)
+        completed = await BubblewrapSandbox(account).run(command, workspace=workspace, prefix=None, limits=limits)
+        if completed.exit_code:
+            return f"a trial command failed in an overlay: {completed.stderr.decode('utf-8', 'replace').strip()}"
+        changes = await workspace.changes()
+    except (SandboxError, DeniedError) as error:
+        return str(error)
+    return "" if changes == _EXPECTED else "an overlay here does not keep what is written in it"

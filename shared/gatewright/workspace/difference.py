@@ -24,7 +24,7 @@ from gatewright.git.changes import FileChange
 from gatewright.git.modes import EXECUTABLE, FILE, SYMLINK
 from gatewright.git.paths import display
 from gatewright.workspace.layers import FILE_FLAGS, Layers, Parts, entered, is_whiteout
-from gatewright.workspace.rights import give_back
+from gatewright.workspace.removal import give_back
 
 _CHUNK: Final = 1 << 20
 _OPAQUE: Final = "user.overlay.opaque"

@@ -30,12 +30,11 @@ from gatewright.sandbox.account import SandboxAccount, sandbox_account
 from gatewright.sandbox.port import Sandbox
 from gatewright.workspace.baselines import Baselines, by_mirror, contents_of
 from gatewright.workspace.bytecode import Bytecode, lay_bytecode
-from gatewright.workspace.candidate import write_layer
+from gatewright.workspace.candidate import overlay_fault, write_layer
 from gatewright.workspace.difference import ChangeBounds
 from gatewright.workspace.history import Histories, WantedHistory, hand_over
 from gatewright.workspace.holds import hold
 from gatewright.workspace.layers import Layers
-from gatewright.workspace.overlay import overlay_fault
 from gatewright.workspace.planting import plant
 from gatewright.workspace.removal import remove_tree
 from gatewright.workspace.threads import finish

@@ -15,7 +15,7 @@ from gatewright.bus.port import TASK_TOKEN_HEADER, Message
 from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Budget
 from gatewright.errors import DeniedError
-from gatewright.rules.reviews import not_independent
+from gatewright.rules.reviewing import not_independent
 from gatewright.rules.shards import PARTS_OF_CANDIDATES, broken_by_candidates
 from gatewright.run.choice import NONE_PASSED, best, standings, why_chosen
 from gatewright.run.events import AnswerIgnored, CandidateChosen, FixOrdered, RunEvent, event_of

@@ -16,8 +16,7 @@ from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import ConfigurationError
 from gatewright.resources import policy_directory
 from gatewright.services.gatekeeper.gates.cel_gate import contract_document, diff_document, evidence_document
-from gatewright.services.gatekeeper.policies.cel_rules import Stage, load_rules
-from gatewright.services.gatekeeper.policies.cel_samples import CONTRACT, DIFF, EVIDENCE, sample
+from gatewright.services.gatekeeper.policies.cel_rules import CONTRACT, DIFF, EVIDENCE, Stage, load_rules, sample
 from gatewright.services.gatekeeper.policies.load import Policies, load
 from tests.attacks.whole_gatekeeper import Gatekeeper, contract_on, open_gatekeeper
 from tests.git.repositories import MakeRepository

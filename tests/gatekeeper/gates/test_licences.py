@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.services.gatekeeper.gates.reports.licences import is_refused
-from gatewright.services.gatekeeper.policies.licences import LicencesPolicy
+from gatewright.services.gatekeeper.gates.reports.packages import is_refused
+from gatewright.services.gatekeeper.policies.packages import LicencesPolicy
 from tests.attacks.people import Inbox
 from tests.gatekeeper.gates.inventories import open_with_policy, package, verdict
 from tests.git.repositories import MakeRepository

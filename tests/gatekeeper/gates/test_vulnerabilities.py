@@ -12,8 +12,8 @@ import pytest
 from gatewright.contracts.inventory import InventoryPackage
 from gatewright.environment_inventory.advisories import Advisories
 from gatewright.errors import ConfigurationError
-from gatewright.services.gatekeeper.gates.reports.vulnerabilities import KnownAdvisories, vulnerable_packages
-from gatewright.services.gatekeeper.policies.vulnerabilities import VulnerabilitiesPolicy
+from gatewright.services.gatekeeper.gates.reports.packages import KnownAdvisories, vulnerable_packages
+from gatewright.services.gatekeeper.policies.packages import VulnerabilitiesPolicy
 from tests.gatekeeper.gates.inventories import open_with_policy, package, verdict
 from tests.git.repositories import MakeRepository
 

@@ -23,8 +23,7 @@ from gatewright.services.gatekeeper.intake.limits import MOST_HELD, Bucket, Publ
 from gatewright.services.gatekeeper.intake.result_consumer import KEPT_BYTES
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.load import load
-from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate
-from gatewright.services.gatekeeper.policies.quotas import RepositoryQuota
+from gatewright.services.gatekeeper.policies.publishers import Publisher, Rate, RepositoryQuota
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from tests.factories import make_request
 from tests.gatekeeper.publishing import HandClock, IntakeFixture, make_publisher, open_intake

@@ -18,7 +18,7 @@ from gatewright.run import events as e
 from gatewright.run.history import begin, follow, follow_all
 from gatewright.run.state import RunFailure
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
-from gatewright.services.gatekeeper.intake.run_status import status_of
+from gatewright.services.gatekeeper.intake.run_queries import status_of
 from gatewright.tasks.disposition import disposition
 from gatewright.tasks.protocol import TaskRef, refusal
 from tests.client.conftest import make_run

@@ -42,7 +42,7 @@ from gatewright.services.gatekeeper.intake.limits import PublisherLimits
 from gatewright.services.gatekeeper.intake.summons import SummonsService
 from gatewright.services.gatekeeper.orchestrator import Orchestrator
 from gatewright.services.gatekeeper.policies.publishers import Publisher
-from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
+from gatewright.services.gatekeeper.policies.run_policies import SUMMONS_FILE
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
 from tests.attacks.people import LANDING, README, policies_with

@@ -29,13 +29,11 @@ from gatewright.services.gatekeeper.policies.cel_rules import load_rules
 from gatewright.services.gatekeeper.policies.commands import ALLOWLIST_FILE
 from gatewright.services.gatekeeper.policies.dispatch import BEATS_FILE, SHARES_FILE
 from gatewright.services.gatekeeper.policies.load import FORBIDDEN_FILE, PROTECTED_FILE, _matcher, load
-from gatewright.services.gatekeeper.policies.memory_policy import MEMORY_FILE
 from gatewright.services.gatekeeper.policies.packs import PACKS_FILE
 from gatewright.services.gatekeeper.policies.pools import POOLS_FILE
 from gatewright.services.gatekeeper.policies.publishers import PUBLISHERS_FILE
 from gatewright.services.gatekeeper.policies.roles import ROLES_FILE
-from gatewright.services.gatekeeper.policies.routing_policy import ROUTING_FILE, check_routing
-from gatewright.services.gatekeeper.policies.summons_policy import SUMMONS_FILE
+from gatewright.services.gatekeeper.policies.run_policies import MEMORY_FILE, ROUTING_FILE, SUMMONS_FILE, check_routing
 from tests.odd_values import FEW, Message, few_or_all, odd_bytes, odd_lines
 
 KEY: Message = {"environment": "KEY"}

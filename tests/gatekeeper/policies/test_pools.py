@@ -22,7 +22,7 @@ from gatewright.run.state import Run, TaskRole
 from gatewright.run.states import State
 from gatewright.services.gatekeeper.decider.draft import Draft
 from gatewright.services.gatekeeper.decider.inputs import Continue
-from gatewright.services.gatekeeper.gates.contract.pools import judge_pools
+from gatewright.services.gatekeeper.gates.contract.policy import judge_pools
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.gatekeeper.policies.pools import ONE_POOL, PooledRole, PoolsPolicy, RunNeeds

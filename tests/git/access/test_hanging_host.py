@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gatewright.errors import GitError
-from gatewright.git.access.host_calls import LIMITS, HostCalls, host_of
+from gatewright.git.access.remote_git import LIMITS, HostCalls, host_of
 from gatewright.git.mirror import Mirrors
 from gatewright.git.refs import parse_url
 from gatewright.outside_calls import CallLimits

@@ -15,8 +15,7 @@ import pytest
 
 from gatewright.errors import GitError
 from gatewright.git.command import GitCommand
-from gatewright.git.kept.process import KeptProcess
-from gatewright.git.kept.readers import CAT_FILE, KeptReaders
+from gatewright.git.kept.readers import CAT_FILE, KeptProcess, KeptReaders
 from gatewright.git.mirror import Mirrors
 from gatewright.git.objects import Objects
 from gatewright.git.process import OutputTooLargeError, in_thread

@@ -15,8 +15,8 @@ from gatewright.contracts.vocabulary import Agent, Artifact, Budget, Shell
 from gatewright.prompts.library import PromptLibrary, ReplyForm
 from gatewright.prompts.worker_brief import RepositoryAccess
 from gatewright.services.worker.agents.brief import brief, earlier_results, out_of_scope
+from gatewright.services.worker.agents.conventions import without_masked
 from gatewright.services.worker.agents.earlier import EarlierRound, begin_at, earlier_round
-from gatewright.services.worker.agents.masking import without_masked
 from gatewright.tasks.earlier_round import handed_on
 from tests.factories import make_contract
 from tests.handler_fixture import HandlerFixture, MemoryArtifacts

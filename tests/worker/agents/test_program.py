@@ -15,7 +15,7 @@ from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import ConfigurationError, DeniedError
 from gatewright.resources import policy_directory
 from gatewright.services.worker.agents.port import AgentOrder
-from gatewright.services.worker.agents.program import PlainProgram
+from gatewright.services.worker.agents.protocols import PlainProgram
 from gatewright.services.worker.handler import make_handler
 from gatewright.services.worker.settings import Settings
 from tests.handler_fixture import HandlerFixture

@@ -27,7 +27,6 @@ from gatewright.services.gatekeeper.gates.commands.gate import judge_commands
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.contract.dispatch import judge_dispatch, judge_order
 from gatewright.services.gatekeeper.gates.contract.forbidden_actions import judge_forbidden_commands
-from gatewright.services.gatekeeper.gates.contract.hidden import judge_hidden
 from gatewright.services.gatekeeper.gates.contract.kinds import judge_kind
 from gatewright.services.gatekeeper.gates.contract.packs import judge_pack
 from gatewright.services.gatekeeper.gates.contract.permissions import (
@@ -35,11 +34,11 @@ from gatewright.services.gatekeeper.gates.contract.permissions import (
     judge_full_access,
     judge_permissions,
 )
-from gatewright.services.gatekeeper.gates.contract.pools import judge_pools
-from gatewright.services.gatekeeper.gates.contract.provided import judge_provided
+from gatewright.services.gatekeeper.gates.contract.provided import judge_hidden, judge_provided
 from gatewright.services.gatekeeper.gates.contract.role_contract import judge_output_schema, judge_role_contract
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.load import Policies
+from gatewright.services.gatekeeper.policies.pools import POOLED_ROLES, RunNeeds
 from gatewright.worker_role import has_answers, ways
 
 LANDABLE = "refs/heads/"
@@ -219,3 +218,17 @@ def judge_asked(context: GateContext, executor: Executor, budget: Budget | None)
         policies.models.grant("worker", model=model, fallback=executor.falls_back, budget=budget)
     except (MalformedError, DeniedError) as error:
         report.violate(error.reason, "models" if error.reason.startswith("model") else "agents", error.message)
+
+
+def judge_pools(context: GateContext, order: RunRequest | TaskContract) -> None:
+    """Record the pool of each role that has pools. Whether the pool has a running process is not checked."""
+    report, policies = context.report, context.policies
+    needs = RunNeeds.of(order, policies.environments)
+    for role in POOLED_ROLES:
+        rule = f"pools.{role}"
+        try:
+            pool = policies.pools.choose(role, needs)
+        except DeniedError as error:
+            report.violate(error.reason, rule, error.message)
+        else:
+            report.checked(rule, f"{pool}, for {needs.of_role(role).words}")

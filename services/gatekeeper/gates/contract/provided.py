@@ -1,4 +1,4 @@
-"""Files that a publisher provides to commands beside the repository: none of a protected class that the contract does not open.
+"""Hidden acceptance checks, and provided files: none of a protected class that the contract does not open.
 
 A provided file never lands. But a provided test configuration decides what tests prove, just as a landed one does.
 """
@@ -6,12 +6,14 @@ A provided file never lands. But a provided test configuration decides what test
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gatewright import scope
-from gatewright.contracts.vocabulary import Artifact, Scope
+from gatewright.contracts.vocabulary import AcceptanceTest, Artifact, Scope
 from gatewright.errors import DeniedError
 from gatewright.git.mirror import Mirror
 from gatewright.git.paths import display
+from gatewright.order_artifacts.hidden_acceptance import hidden_files, hidden_path, hidden_tests
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.tasks.provided import MOST_FILES, TOO_LARGE, path_of, provided
 from gatewright.workspace.planting import NOT_FREE, refuse_unsafe
@@ -52,3 +54,45 @@ async def judge_tracked(context: GateContext, artifacts: Sequence[Artifact], mir
     for entry in await mirror.files(baseline, wanted) if wanted else ():
         words = f"{display(entry.path)} is provided, and the baseline tracks it"
         context.report.violate(NOT_FREE, RULE, words, entry.path)
+
+
+HIDDEN_RULE: Final = "hidden_acceptance"
+INVALID: Final = "hidden_acceptance_invalid"
+
+
+def judge_hidden(context: GateContext, tests: Sequence[AcceptanceTest], artifacts: Sequence[Artifact]) -> None:
+    """Judge the hidden tests and their files.
+
+    1. At least one test is visible.
+    2. No hidden test shares its name with a visible one, since reports distinguish them by name. None measures coverage, whose
+       result would describe it.
+    3. Files exist only for hidden tests, not too many, at legal and distinct paths.
+
+    A hidden file may replace any other file: it never lands and proves nothing for the visible tests.
+    """
+    hidden, files, report = hidden_tests(tests), hidden_files(artifacts), context.report
+    if not hidden and not files:
+        return
+    report.checked(HIDDEN_RULE, f"{len(hidden)} hidden check(s), {len(files)} file(s)")
+    if len(hidden) == len(tests):  # 1
+        report.violate(INVALID, HIDDEN_RULE, "every test is hidden; at least one must be visible to the maker of the change")
+    names = {test.name for test in tests if not test.hidden}
+    for test in hidden:  # 2
+        if test.name in names:
+            report.violate(INVALID, HIDDEN_RULE, f"{test.name!r} is the name of a visible test, too")
+        for field in ("coverage", "audit"):
+            if getattr(test, field) is not None:
+                report.violate(INVALID, HIDDEN_RULE, f"{test.name!r} asks for {field}, which only a visible test may")
+    if files and not hidden:  # 3
+        report.violate(INVALID, HIDDEN_RULE, "there are hidden files, and no hidden test that could use them")
+    if len(files) > MOST_FILES:
+        report.violate(TOO_LARGE, HIDDEN_RULE, f"{len(files)} hidden files, at most {MOST_FILES} are taken")
+        return
+    paths = [hidden_path(file) for file in files]
+    for path in paths:
+        try:
+            refuse_unsafe(path.encode())
+        except DeniedError as error:
+            report.violate(error.reason, HIDDEN_RULE, error.message)
+    if len({path.casefold() for path in paths}) != len(paths):
+        report.violate(INVALID, HIDDEN_RULE, "two hidden files have the same path")

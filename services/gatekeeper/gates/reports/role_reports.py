@@ -14,7 +14,7 @@ from gatewright.rules.reports import audits, mutation, replays, untested
 from gatewright.rules.reports import proof as proofs
 from gatewright.rules.reports.proof_facts import RULE, broken_by_facts
 from gatewright.rules.reports.tests import Ordered, broken_by_tests, match_commands, wrong_tree
-from gatewright.rules.reviews import not_independent, not_passed
+from gatewright.rules.reviewing import not_independent, not_passed
 from gatewright.run.state import Run, RunTask
 from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder

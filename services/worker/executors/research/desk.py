@@ -15,7 +15,7 @@ import msgspec
 from gatewright.contracts.reports import EvidenceClaim, EvidenceQuote, EvidenceSource
 from gatewright.contracts.vocabulary import Document, NonEmpty
 from gatewright.errors import DeniedError, GatewrightError, MalformedError
-from gatewright.prompts.fence import fence_text
+from gatewright.prompts.prompt import fence_text
 from gatewright.research.get_client import RequestRecord
 from gatewright.research.port import REFUSED, FetchedSource, ResearchSource, SearchHit
 from gatewright.research.source_text import SourceTexts

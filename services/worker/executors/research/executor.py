@@ -7,7 +7,8 @@ out, so that text in a source can order nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from gatewright.budgets import command_seconds
@@ -20,11 +21,10 @@ from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.models.cassettes import Playback
 from gatewright.models.gateway import ModelGateway
 from gatewright.models.policy import Api, LoadedModels
-from gatewright.prompts.fence import fence_text
-from gatewright.research.answer_store import AnswerStore
-from gatewright.research.documents import GivenDocuments, given_documents
-from gatewright.research.findings import LOG
-from gatewright.research.get_client import GetClient
+from gatewright.prompts.prompt import fence_text
+from gatewright.research.documents import GivenDocuments, as_fetched, given_documents
+from gatewright.research.findings import FINDINGS, LOG, content_name, text_name
+from gatewright.research.get_client import AnswerStore, GetClient
 from gatewright.research.policy import ResearchPolicy
 from gatewright.research.port import ResearchSource
 from gatewright.research.searxng import SearXng
@@ -33,8 +33,7 @@ from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.worker.agents.record import PROMPT
 from gatewright.services.worker.executors.model_calls import gateway_for, kept_calls, model_for
 from gatewright.services.worker.executors.port import ExecutionFailure, ExecutionResult, Job
-from gatewright.services.worker.executors.research.desk import ProposedClaim, ResearchDesk
-from gatewright.services.worker.executors.research.given_findings import keep_findings
+from gatewright.services.worker.executors.research.desk import ProposedClaim, ReadSource, ResearchDesk
 from gatewright.services.worker.executors.text_reply import ask_text, text_api_of, why_incomplete
 from gatewright.structured.asking import Turn
 from gatewright.tasks.inputs import read_artifact
@@ -206,3 +205,43 @@ def _findings(
         claims=claims,
         limitations=limitations,
     )
+
+
+# Takes the findings of an outside researcher: an evidence bundle as an input artifact, about documents of the contract.
+# They are kept as they were given. The citations gate judges them like those of a model.
+class GivenFindings:
+    """Carries out SEARCH tasks whose contract gives the findings (executor ``reply``)."""
+
+    def __init__(self, scanner: SecretScanner) -> None:
+        self._scanner = scanner
+
+    async def execute(self, job: Job) -> ExecutionResult:
+        """Return the findings with the sources among the documents. Raises MalformedError for another document."""
+        data = await read_artifact(job.contract, job.answer, job.artifacts)
+        bundle = codec.decode(data, EvidenceBundle)
+        given = given_documents(job.contract.inputs.artifacts)
+        contents = {each.name: await read_artifact(job.contract, each.name, job.artifacts) for each in given}
+        texts, read = SourceTexts(), []
+        for source in bundle.sources:
+            content = contents.get(source.uri)
+            if content is None or hashlib.sha256(content).hexdigest() != source.sha256:
+                raise MalformedError(f"source {source.name[:80]} is no document of the contract", code="citation_not_found")
+            fetched = as_fetched(source.uri, content, bundle.created_at)
+            read.append(ReadSource(source.name, fetched, await texts.read(content, fetched.media_type)))
+        return keep_findings(data, bundle, read, self._scanner)
+
+
+def keep_findings(
+    data: bytes, bundle: EvidenceBundle, sources: Iterable[ReadSource], scanner: SecretScanner
+) -> ExecutionResult:
+    """Return the result of a task with these findings; ``data``: the bundle as it is kept."""
+    kept = {FINDINGS: data}
+    for each in sources:
+        kept[content_name(each.record)] = each.fetched.content
+        kept[text_name(each.record)] = each.text.encode()
+    for name, content in kept.items():
+        if hits := scanner.find(content):
+            words = f"{name} holds what looks like a secret ({hits[0].rule})"
+            return ExecutionResult(failure=ExecutionFailure("secret_found", words))
+    words = f"{len(bundle.claims)} claims from {len(bundle.sources)} sources"
+    return ExecutionResult(logs=kept, summary=words)

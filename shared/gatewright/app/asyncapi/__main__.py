@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gatewright.app.asyncapi.document import publisher_document, system_document
-from gatewright.app.asyncapi.text import as_text
+from gatewright.app.asyncapi.document import as_text, publisher_document, system_document
 
 folder = Path(sys.argv[1])
 folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -283,3 +284,7 @@ def _key(kind: Kind | str, name: str) -> str:
 def _id(name: str) -> str:
     """Return the id of a message within its channel."""
     return name
+
+
+def as_text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -29,7 +29,7 @@ from gatewright.app.cli.stack import stack_words
 from gatewright.app.stack import state
 from gatewright.app.stack.store_watch import granted
 from gatewright.bus.identities import DEFAULT_PUBLISHER, PUBLISHER, SEED_SUFFIX, BusAddress, bus_keys, publisher_of
-from gatewright.bus.jetstream.offered import Offered, offered, reserved_bytes
+from gatewright.bus.jetstream.queue_depths import Offered, offered, reserved_bytes
 from gatewright.bus.topology import STREAMS, publisher_streams
 from gatewright.errors import BusError, ConfigurationError, GatewrightError
 from gatewright.host_errors import host_error

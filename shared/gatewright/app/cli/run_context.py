@@ -204,7 +204,7 @@ def flaky_lines(found: FlakyTests) -> list[str]:
 def memory_lines(memory: CanonicalMemory) -> Iterator[str]:
     """Format the memory as models receive it: data inside a fence."""
     from gatewright.order_artifacts.canonical_memory import lines_of as memory_text
-    from gatewright.prompts.fence import fence_text
+    from gatewright.prompts.prompt import fence_text
 
     yield from fence_text("canonical memory of earlier runs", "\n".join(memory_text(memory))).split("\n")
 

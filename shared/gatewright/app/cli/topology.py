@@ -113,8 +113,7 @@ def _apply(pools: tuple[str, ...], replicas: int | None, publishers: tuple[str, 
 
 
 def _asyncapi(pools: tuple[str, ...], publishers: tuple[str, ...], partitions: int) -> str:
-    from gatewright.app.asyncapi.document import publisher_document, system_document
-    from gatewright.app.asyncapi.text import as_text
+    from gatewright.app.asyncapi.document import as_text, publisher_document, system_document
 
     if len(publishers) > 1:
         raise typer.BadParameter("an AsyncAPI document is of one publisher, or of none", param_hint="--publisher")

@@ -17,9 +17,8 @@ import msgspec
 from gatewright.bus.identities import OBSERVER, Credential
 from gatewright.bus.jetstream.api import MISSING, StreamInfoReply, StreamNamesReply
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.jetstream.offered import Offered, offered
 from gatewright.bus.jetstream.processes import Process, ask_processes, reported_dead_letters
-from gatewright.bus.jetstream.queue_depths import QueueDepth, open_dead_letters, queue_depth
+from gatewright.bus.jetstream.queue_depths import Offered, QueueDepth, offered, open_dead_letters, queue_depth
 from gatewright.bus.topology import Consumer, consumers, intake_publisher, stream_names
 from gatewright.errors import BusError
 from gatewright.foreign_documents import read_json

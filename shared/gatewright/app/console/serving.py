@@ -9,19 +9,20 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatewright.app.console.access_check import AccessCheck, SignedIn
+from gatewright.app.console.access_check import SESSION_COOKIE, AccessCheck, SignedIn
 from gatewright.app.console.access_record import AccessFile, AccessRecord
 from gatewright.app.console.bundles import BundleShelf, ChangeShelf
 from gatewright.app.console.change_pages import ChangePages
 from gatewright.app.console.decisions import DecisionPaths, OpenInbox
 from gatewright.app.console.drawing import make_templates
-from gatewright.app.console.limits import BURST, EACH_SECOND, RateLimit
 from gatewright.app.console.pages import ConsolePages
 from gatewright.app.console.passkeys import PasskeyPaths
 from gatewright.app.console.provider.attempts import SignInAttempts
@@ -38,6 +39,30 @@ from gatewright.bus.ledger_replay import cancel_until_done
 from gatewright.client.client import Client
 from gatewright.clock import Clock, SystemClock
 from gatewright.errors import ConfigurationError
+
+# A rate limit per browser: one token bucket per session, so that a faulty one does not affect others.
+
+#: Burst of requests, and sustained requests per second.
+BURST: Final = 300.0
+EACH_SECOND: Final = 20.0
+
+
+class RateLimit:
+    """Runs after the access check, for signed-in people: others only see the sign-in, which has limits of its own."""
+
+    def __init__(self, app: ASGIApp, signed_in: SignedIn, rate: AskingRate) -> None:
+        self._app, self._signed_in, self._rate = app, signed_in, rate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._signed_in.wanted and not scope["path"].startswith("/static/"):
+            session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
+            # A session that was made up has no bucket.
+            if self._signed_in.role_of(session) is not None and (wait := self._rate.wait_of(session)):
+                words = "too many questions at once: wait a moment\n"
+                await PlainTextResponse(words, 429, {"Retry-After": str(int(wait) + 1)})(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
 
 #: Seconds after which background tasks are cancelled again.
 _ENDING = 5.0

@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from gatewright.app.deployment.box import Ended, run_boxed
 from gatewright.app.deployment.policy import DeploymentEntry
+from gatewright.app.gateway_clients import client_files, client_variables, read_output, while_served
 from gatewright.app.publication.artifacts import SealedRun
 from gatewright.app.signed_records import DEPLOYMENTS, Record, read_records, record_file
 from gatewright.clock import Clock, timestamp
@@ -38,8 +38,12 @@ from gatewright.file_locks import lock_file
 from gatewright.git.access.credentials import RepositoryAccess
 from gatewright.git.mirror import Mirror, Mirrors
 from gatewright.patterns import BytesPattern
+from gatewright.sandbox import DOOR_PORT, HOME_INSIDE, Furnishing, SandboxLimits
+from gatewright.sandbox.bubblewrap import BubblewrapSandbox
+from gatewright.sandbox.port import Stopped
 from gatewright.secrets.redaction import redact_output
 from gatewright.secrets.scanner import SecretScanner
+from gatewright.workspace import Workspaces
 
 DEPLOYMENT: Final = SignedKind(
     Deployment, "urn:gatewright:deployment:v1", "bad_deployment", lambda it: {f"git:{it.commit}": it.manifest_sha256}
@@ -202,3 +206,50 @@ def _with_files(found: Record[Deployment]) -> Record[Deployment]:
         if not place.is_file() or _file_record(each.path, place.read_bytes()) != each:
             return replace(found, code="deployment_file_altered")
     return found
+
+
+# The box of a deployment: the files of one commit, one command, and the egress gateway as its only connection.
+_LIMITS: Final = SandboxLimits(memory_bytes=8 << 30, processes=2048, file_bytes=8 << 30, tmp_bytes=4 << 30)
+#: Standard error belongs into the output where it was written.
+_TOGETHER: Final = ("/bin/sh", "-c", 'exec "$@" 2>&1', "deployment")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and the first 8 MiB of its output. ``failure``: why it did not run to an end."""
+
+    exit_code: int | None
+    stopped: Stopped
+    output: bytes
+    failure: str = ""
+
+
+async def run_boxed(
+    entry: DeploymentEntry,
+    mirror: Mirror,
+    commit: str,
+    variables: Mapping[str, str],
+    gateway: EgressGateway | None,
+) -> Ended:
+    """Run the command of ``entry`` in the files of ``commit``. It reaches only ``gateway``. Nothing of it runs on afterwards.
+
+    Raises:
+        ConfigurationError: the environment must not be shown.
+        SandboxError, UnavailableError: no box or no workspace can be made, or the gateway ended.
+        GitError: the commit is missing.
+    """
+    furnishing = Furnishing(
+        variables={**variables, **client_variables(HOME_INSIDE, DOOR_PORT)},
+        files=client_files(gateway),
+    )
+    sandbox = BubblewrapSandbox()
+    limits = replace(_LIMITS, wall_seconds=float(entry.timeout_sec))
+    with tempfile.TemporaryDirectory(prefix="gatewright-deployment-") as folder:
+        workspaces = Workspaces.for_sandbox(Path(folder), sandbox)
+        async with workspaces.open(mirror, commit) as workspace:
+            argv = (*_TOGETHER, *entry.command)
+            opened = sandbox.session(argv, workspace=workspace, prefix=entry.environment, limits=limits, furnishing=furnishing)
+            async with opened as session:
+                session.finish()
+                output = await while_served(gateway, session.door, read_output(session))
+    return Ended(None if session.stopped else session.exit_code, session.stopped, output)

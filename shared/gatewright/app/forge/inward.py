@@ -35,7 +35,7 @@ from gatewright.errors import DeniedError, GitError, MalformedError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
 from gatewright.git.request_head import HeadChange, change_of_head
-from gatewright.prompts.fence import fence_text
+from gatewright.prompts.prompt import fence_text
 from gatewright.run.state import run_id_of
 from gatewright.view.rows import BoardRow, seconds_since
 

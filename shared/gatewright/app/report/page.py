@@ -18,9 +18,8 @@ from gatewright.app.report.changes import MINUS, PatchFile, change_of, changes
 from gatewright.app.report.drawing import draw
 from gatewright.app.report.limits import PageLimits, clip_text
 from gatewright.app.report.markup import Child, document, fold, table, tag, with_class
-from gatewright.app.report.reconciling import reconciliation_table
 from gatewright.app.report.verdicts import done, done_words, gates, reviews, tests
-from gatewright.app.report.work import work
+from gatewright.app.report.work import reconciliation_table, work
 from gatewright.evidence import layout
 from gatewright.evidence.projection.completion import completion_report
 from gatewright.evidence.projection.history import RunHistory

@@ -21,10 +21,9 @@ from gatewright.app.stack.launch import ProcessPlan, Running, execute
 from gatewright.app.stack.nats_server import NatsServer
 from gatewright.app.stack.own_policies import write_own_policies
 from gatewright.app.stack.processes import Identity, adopt_orphans, end_descendants, identity, own_children, snapshots
-from gatewright.app.stack.restarts import RestartPolicy, RestartRecord
 from gatewright.app.stack.start_patience import StartPatience, progress_of
 from gatewright.app.stack.store_watch import until_restart_helps
-from gatewright.app.stack.supervised_process import SupervisedProcess
+from gatewright.app.stack.supervised_process import RestartPolicy, RestartRecord, SupervisedProcess
 from gatewright.bus import identities
 from gatewright.bus.identities import OPERATOR, PROVISIONER, PULLER, BusAddress, bus_keys, process_identity, seed_file
 from gatewright.bus.ledger_layout import PARTITIONS, read_partitions

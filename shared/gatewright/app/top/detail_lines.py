@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
-from gatewright.app.top.inert import line
-from gatewright.app.top.lines import STAGE_WORDS, age_words
+from gatewright.app.top.lines import STAGE_WORDS, age_words, line
 from gatewright.contracts import AgentActivity, GateReport, OrchestratorEvent
 from gatewright.run.states import STATE_NAMES
 from gatewright.view.detail import RunDetail

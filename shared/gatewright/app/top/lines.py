@@ -1,4 +1,4 @@
-"""The content of the lists on the terminal board, as plain text. Pure."""
+"""The content of the lists on the terminal board, as plain text that is safe for a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from gatewright.app.top.inert import cell
 from gatewright.app.top.surroundings import TopSurroundings
 from gatewright.run.states import STATE_NAMES
 from gatewright.view.board import Board
@@ -15,8 +14,32 @@ from gatewright.view.filters import BoardFilter, counts_of, lists_of
 from gatewright.view.merge_queue import position_words, summary_words
 from gatewright.view.needs import Need
 from gatewright.view.rows import STAGES, BoardRow, RunStage, seconds_since
-from gatewright.view.safe_text import duration_words
+from gatewright.view.safe_text import duration_words, one_line, visible
 from gatewright.work_documents.request_summary import size_words, verdict_words
+
+# Text of publishers, repositories, models and logs, made safe for a terminal. Pure.
+# The result contains no markup, cursor control or direction mark, and its lines have a limited length.
+
+#: Characters of one cell of a list, and of one line of a text.
+MOST_CELL: Final = 200
+MOST_LINE: Final = 1_000
+_TAB: Final = 4
+
+
+def cell(text: str) -> str:
+    """``text`` on one line, visible and cut."""
+    return _cut(one_line(text[: 4 * MOST_CELL]), MOST_CELL)
+
+
+def line(text: str) -> str:
+    """Return one line of a longer text: its spaces kept, the rest as in a cell."""
+    plain = " ".join(text[: 4 * MOST_LINE].expandtabs(_TAB).splitlines())
+    return _cut(visible(plain), MOST_LINE)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
 
 ListName = Literal["runs", "needs", "merge", "queues", "work"]
 LISTS: Final[tuple[ListName, ...]] = ("runs", "needs", "merge", "queues", "work")

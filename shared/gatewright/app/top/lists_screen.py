@@ -12,8 +12,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static, Tab, Tabs
 
-from gatewright.app.top.inert import line
-from gatewright.app.top.lines import COLUMNS, LISTS, NOTHING_FITS, TITLES, ListedLine, ListName, summary
+from gatewright.app.top.lines import COLUMNS, LISTS, NOTHING_FITS, TITLES, ListedLine, ListName, line, summary
 from gatewright.app.top.once import empty_words, every_list
 from gatewright.app.top.run_screen import RunScreen
 from gatewright.app.top.sources import TopSources

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from gatewright.app.top.inert import cell
 from gatewright.app.top.lines import (
     COLUMNS,
     EMPTY,
@@ -16,6 +15,7 @@ from gatewright.app.top.lines import (
     TITLES,
     ListedLine,
     ListName,
+    cell,
     merge_lines,
     need_lines,
     queue_lines,

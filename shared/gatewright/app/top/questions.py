@@ -11,7 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from gatewright.app.top.inert import cell, line
+from gatewright.app.top.lines import cell, line
 from gatewright.contracts.people.approvals import ApprovalRequest, ApprovalSummary
 from gatewright.rules.approvals import tree_words
 from gatewright.rules.transfers import transfer_lines

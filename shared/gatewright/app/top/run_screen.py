@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static, Tab, Tabs
 
 from gatewright.app.top.detail_lines import PART_TITLES, PARTS, agent_lines, change_lines, event_lines, standing_lines
-from gatewright.app.top.inert import line
+from gatewright.app.top.lines import line
 from gatewright.app.top.sources import TopSources
 from gatewright.errors import GatewrightError
 from gatewright.view.detail import RunDetail, detail_of

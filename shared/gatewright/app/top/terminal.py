@@ -12,7 +12,7 @@ from textual.app import App, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.worker import Worker, WorkerError
 
-from gatewright.app.top.inert import line
+from gatewright.app.top.lines import line
 from gatewright.app.top.lists_screen import ListsScreen
 from gatewright.app.top.questions import BOX_CSS, AbortScreen, ApproveScreen, WordsScreen
 from gatewright.app.top.sources import TopSources

@@ -20,8 +20,7 @@ from gatewright.bus.jetstream.deliveries import JetStreamSubscription
 from gatewright.bus.jetstream.micro import Services
 from gatewright.bus.jetstream.object_store import ArtifactStore
 from gatewright.bus.jetstream.replay import replay
-from gatewright.bus.jetstream.storage import Storage
-from gatewright.bus.jetstream.stream_states import StreamStates
+from gatewright.bus.jetstream.storage import Storage, StreamStates
 from gatewright.bus.jetstream.watcher_replay import watcher_replay
 from gatewright.bus.ledger_layout import LedgerLayout, Seen
 from gatewright.bus.ledger_replay import ledger_replay

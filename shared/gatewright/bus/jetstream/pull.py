@@ -14,16 +14,45 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
-from gatewright.bus.jetstream.api import MISSING, ApiReply
-from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection, api_subject
-from gatewright.bus.jetstream.inbox import Inbox
+from gatewright.bus.jetstream.api import MISSING, ApiReply, translate_errors
+from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection, Receiver, api_subject
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS
 from gatewright.errors import BusError
+
+
+class Inbox:
+    """Receives what is sent to any token below ``subject``. Make it with ``open``."""
+
+    def __init__(self, connection: Connection, subject: str, subscription: Subscription) -> None:
+        self.subject = subject
+        self._connection = connection
+        self._subscription = subscription
+
+    @classmethod
+    async def open(cls, connection: Connection, receiver: Receiver) -> Self:
+        """Subscribe a new inbox and pass each message to ``receiver``, also after a reconnect. Raises BusError."""
+        subject = connection.client.new_inbox()
+        return cls(connection, subject, await connection.subscribe(f"{subject}.*", receiver))
+
+    async def leave(self) -> None:
+        """Give the inbox up after its receiver has seen all that the server sent there. Raises BusError."""
+        if not self._connection.connected:
+            await self.abandon()
+            return
+        with translate_errors("leave an inbox"):
+            await self._subscription.drain()  # type: ignore[no-untyped-call] # nats-py left it untyped
+
+    async def abandon(self) -> None:
+        """Unsubscribe immediately. Raises BusError."""
+        with translate_errors("abandon an inbox"):
+            await self._subscription.unsubscribe()
+
 
 #: Reason of the error when the consumer is not, or no longer, there.
 NO_CONSUMER: Final = "consumer_missing"

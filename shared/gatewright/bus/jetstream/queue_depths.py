@@ -1,10 +1,11 @@
-"""Read-only depth of the work queues: messages waiting, their age, and whether a worker requests them.
+"""Read-only depth of the work queues, and the storage that the server offers and uses.
 
 All figures, times included, come from the server, so that differing clocks of hosts do not distort ages.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,7 +14,7 @@ import msgspec
 from gatewright.bus.jetstream.api import ApiReply, StreamInfoReply
 from gatewright.bus.jetstream.connection import Connection
 from gatewright.bus.jetstream.storage import MessageReply
-from gatewright.bus.topology import DEAD_LETTER_DECIDER, Consumer, dead_subject
+from gatewright.bus.topology import DEAD_LETTER_DECIDER, Consumer, StreamSpec, dead_subject
 from gatewright.errors import BusError
 
 #: No such message: it was taken between two calls.
@@ -100,3 +101,39 @@ async def open_dead_letters(connection: Connection) -> int:
     found = dict(reply.state.subjects or {})
     decided = found.pop(dead_subject(DEAD_LETTER_DECIDER), 0)
     return max(0, sum(found.values()) - decided)
+
+
+class _Limits(msgspec.Struct):
+    max_storage: int = -1
+
+
+class _AccountReply(ApiReply):
+    storage: int = 0
+    limits: _Limits = msgspec.field(default_factory=_Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Bytes. ``limit`` is None where the account has none: then the server's volume is what bounds it."""
+
+    used: int
+    limit: int | None
+
+
+async def offered(connection: Connection) -> Offered:
+    """Return the used and available storage of this connection's account. Raises BusError; needs an operator's rights."""
+    reply = await connection.api("INFO", {}, _AccountReply)
+    return Offered(reply.storage, reply.limits.max_storage if reply.limits.max_storage >= 0 else None)
+
+
+async def fullness(connection: Connection, stream: str) -> float:
+    """Return how full a stream is, from 0 to 1, the higher of bytes and messages; 0 without a limit. Raises BusError."""
+    reply = await connection.api(f"STREAM.INFO.{stream}", {}, StreamInfoReply)
+    taken = ((reply.state.bytes, reply.config.max_bytes), (reply.state.messages, reply.config.max_msgs))
+    return max((used / limit for used, limit in taken if limit > 0), default=0.0)
+
+
+def reserved_bytes(streams: Sequence[StreamSpec]) -> tuple[int, int]:
+    """Bytes that the streams reserve: as they are meant to be, and at the least."""
+    bounded = [stream for stream in streams if stream.least_bytes > 0]
+    return sum(stream.max_bytes for stream in bounded), sum(stream.least_bytes for stream in bounded)

@@ -18,7 +18,7 @@ from gatewright.bus.identities import PROVISIONER, BusAddress
 from gatewright.bus.jetstream.api import MISSING, ApiReply
 from gatewright.bus.jetstream.bus import JetStreamBus
 from gatewright.bus.jetstream.connection import Connection
-from gatewright.bus.jetstream.offered import reserved_bytes
+from gatewright.bus.jetstream.queue_depths import reserved_bytes
 from gatewright.bus.jetstream.rights import known_publishers
 from gatewright.bus.ledger_layout import LedgerLayout
 from gatewright.bus.memory.bus import MemoryBus

@@ -8,7 +8,8 @@ it checks the expected sequence first and refuses, the last message is read back
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -16,10 +17,10 @@ import msgspec
 from gatewright.bus.identities import is_publisher
 from gatewright.bus.jetstream.api import ApiReply, decode_reply, is_stream_full
 from gatewright.bus.jetstream.connection import ANSWER_SECONDS, Connection, api_subject
-from gatewright.bus.jetstream.stream_states import StreamStates
-from gatewright.bus.port import MESSAGE_ID_HEADER, PublishAck
+from gatewright.bus.port import MESSAGE_ID_HEADER, NO_ANSWER, PublishAck
 from gatewright.bus.topology import intake_publisher
 from gatewright.errors import BusError, ConflictError
+from gatewright.host_errors import BUS_FULL
 from gatewright.reasons import REASONS
 
 log = logging.getLogger(__name__)
@@ -184,3 +185,50 @@ def _queue_full(publisher: str, stream: str, error: BusError) -> BusError:
     """Return a publisher's own error for its full intake; it clears as the gatekeeper consumes, so it is no storage failure."""
     words = f"what {publisher} has left in its queue, and the gatekeeper has not taken yet, fills {stream}"
     return BusError(f"{words}: {REASONS['queue_full'].advice} ({error.message})", code="queue_full")
+
+
+# The streams that currently accept no messages, as far as this process has seen from its own publishes.
+# A stream that met a full disk does not answer publishes until its server restarts, even after space is freed. No call of the
+# JetStream API reports this, so it is derived from the outcome of publishes. This module sends no requests.
+
+#: Seconds after which a refusal is out of date. Silence lasts until the server restarts or accepts a message.
+REFUSAL_HOLDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    cause: str
+    silent: bool
+    at: float
+
+
+@dataclass
+class StreamStates:
+    """``now``: monotonic seconds."""
+
+    now: Callable[[], float]
+    _failures: dict[str, _Failure] = field(default_factory=dict)
+
+    def took(self, stream: str) -> None:
+        """A message was stored, or found to be there."""
+        self._failures.pop(stream, None)
+
+    def failed(self, stream: str, error: BusError, *, connected: bool) -> None:
+        """A message was not stored. ``connected``: the server was there, so silence was the stream's."""
+        if error.reason == NO_ANSWER and connected:
+            words = "takes no messages: look for a write error in the server's log, free disk space, restart the server"
+            self._failures[stream] = _Failure(words, silent=True, at=self.now())
+        elif error.reason == BUS_FULL:
+            self._failures[stream] = _Failure(error.message, silent=False, at=self.now())
+
+    def forget_states(self) -> None:
+        """Forget all states: after a reconnect, they describe another server or the time before a restart."""
+        self._failures.clear()
+
+    def failing(self) -> dict[str, str]:
+        """Stream -> what is wrong with it."""
+        return {
+            f"stream {name}": failure.cause
+            for name, failure in self._failures.items()
+            if failure.silent or self.now() < failure.at + REFUSAL_HOLDS
+        }

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gatewright.errors import ConfigurationError, DeniedError, UnavailableError
 from gatewright.models.apis.error_answers import error_name
 from gatewright.models.apis.requests import ModelRequest, address_request, admit
-from gatewright.models.gateway.limits import GatewayLimits
+from gatewright.models.gateway.reading import GatewayLimits
 from gatewright.models.gateway.relay import BrokenReplyError
 from gatewright.models.gateway.upstream import Upstream, UpstreamReply, UpstreamRequest
 from gatewright.models.policy import ModelEntry, ModelsPolicy, Provider

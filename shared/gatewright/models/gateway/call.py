@@ -22,12 +22,10 @@ from gatewright.models.cassettes import Cassette, CassetteWriter, Recorded, cano
 from gatewright.models.cassettes.cassette import as_piece
 from gatewright.models.gateway.attempts import Attempts, Candidate, KeyRefusedError, Obtained, Tries, candidates_of
 from gatewright.models.gateway.client_reply import ClientReply
-from gatewright.models.gateway.limits import GatewayLimits
-from gatewright.models.gateway.reading import forwarded_headers, parse_body, read_body
+from gatewright.models.gateway.reading import GatewayLimits, forwarded_headers, parse_body, read_body
 from gatewright.models.gateway.relay import STREAM_TYPE, BrokenReplyError, Relay
 from gatewright.models.gateway.spending import CallMeter, InputEstimate, Spending, nano_of
-from gatewright.models.grant import ModelGrant
-from gatewright.models.policy import ModelEntry, ModelsPolicy
+from gatewright.models.policy import ModelEntry, ModelGrant, ModelsPolicy
 from gatewright.models.prices import TokenUsage, free
 from gatewright.models.records import CallRecord, CallRecords, sha256
 from gatewright.models.transfers import NOT_APPROVED

@@ -8,7 +8,7 @@ import hashlib
 from aiohttp import web
 
 from gatewright.errors import UnavailableError
-from gatewright.models.gateway.limits import GatewayLimits
+from gatewright.models.gateway.reading import GatewayLimits
 
 #: Bytes of a reply that are kept.
 _KEPT = 16 << 20

@@ -7,9 +7,10 @@ import json
 import logging
 import random
 import socket
+import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,10 @@ from gatewright.models.apis.error_answers import error_body
 from gatewright.models.cassettes import Cassette, CassetteWriter
 from gatewright.models.gateway.attempts import Attempts
 from gatewright.models.gateway.call import ModelCall, Shared
-from gatewright.models.gateway.limits import GatewayLimits
-from gatewright.models.gateway.sockets import private_socket
+from gatewright.models.gateway.reading import GatewayLimits
 from gatewright.models.gateway.spending import InputEstimate, Spending
 from gatewright.models.gateway.upstream import Upstream
-from gatewright.models.grant import ModelGrant
-from gatewright.models.policy import ModelsPolicy
+from gatewright.models.policy import ModelGrant, ModelsPolicy
 from gatewright.models.records import CallRecord, CallRecords
 from gatewright.models.transfers import TransferGuard
 
@@ -231,3 +230,18 @@ class _Full(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
+
+
+# A listening socket for clients on the same host: a Unix socket in a folder that no other account can enter.
+_BACKLOG = 64
+
+
+@contextmanager
+def private_socket() -> Iterator[tuple[socket.socket, Path]]:
+    """Yield a socket and its path, both removed afterwards. The folder is our own, so that its path is short enough."""
+    with tempfile.TemporaryDirectory(prefix="gw-") as folder:
+        path = Path(folder) / "models.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(str(path))
+            listening.listen(_BACKLOG)
+            yield listening, path

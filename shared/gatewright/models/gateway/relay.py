@@ -14,8 +14,7 @@ from gatewright.models.apis.error_answers import error_body
 from gatewright.models.apis.event_stream import EventReader
 from gatewright.models.apis.usage import greatest, is_end, reply_bytes, usage_of, written_bytes
 from gatewright.models.gateway.client_reply import ClientReply
-from gatewright.models.gateway.limits import GatewayLimits
-from gatewright.models.gateway.reading import parse_body
+from gatewright.models.gateway.reading import GatewayLimits, parse_body
 from gatewright.models.gateway.spending import CallMeter
 from gatewright.models.gateway.upstream import UpstreamReply
 from gatewright.models.prices import TokenUsage

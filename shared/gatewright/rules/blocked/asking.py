@@ -1,4 +1,4 @@
-"""Requests to people about the open questions in tasks' answers, one after another. Pure.
+"""Requests to people about the open questions in tasks' answers, one after another; and which questions are legal. Pure.
 
 The run continues beside such a request, since the task already used its best guess. An approval is stored, a rejection ends the
 run, and a timeout changes nothing. The decider applies these rules, and ``verify`` checks each request.
@@ -6,6 +6,7 @@ run, and a timeout changes nothing. The decider applies these rules, and ``verif
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -15,9 +16,47 @@ from gatewright.contracts import ApprovalRequest, Blocked
 from gatewright.contracts.consultation import MOST_BLOCKED, Consultation
 from gatewright.contracts.people.approvals import ApprovalRule
 from gatewright.contracts.task_contract import MOST_ANSWER_WORDS, MOST_ANSWERS, OperatorWords, PersonsAnswer, TaskQuestions
+from gatewright.errors import Fault, MalformedError
 from gatewright.rules.approvals import MatchedRule, make_request, pending
-from gatewright.rules.blocked.legal import check
 from gatewright.run.state import AskedApproval, Run
+
+# Legal questions, as opposed to preferences that an agent decides by itself (OmegaOS, prompt protocols). Pure.
+# A question is legal when only the person asked can answer it, work continues meanwhile, and work continues without an answer.
+ILLEGAL = "blocked_illegal"
+#: The file of questions in the root of the repository; the name is reserved unless the repository has its own such file.
+BLOCKED_NAME = ".gatewright-blocked.json"
+#: Preferences phrased as questions: the agent decides these and continues.
+_PREFERENCES = re.compile(  # noqa: TID251 - linear: each try ends where the next one begins
+    r"which (path|option|approach|one) (should|would|do)|should i (proceed|continue|go on)|await(ing)? (confirmation|approval)"
+    r"|confirm before|like to confirm|would you prefer|validate the approach|may i (proceed|continue)",
+    re.IGNORECASE,
+)
+
+
+def check(blocked: Blocked) -> tuple[Fault, ...]:
+    """Return why a document is no legal question, by its fields; empty when it is one."""
+    faults: list[Fault] = []
+    if not blocked.can_resume_without_answer:
+        faults.append(Fault("/can_resume_without_answer", ILLEGAL, "an agent that is blocked must go on without an answer"))
+    if not blocked.best_guess.strip():
+        faults.append(Fault("/best_guess", ILLEGAL, "the best guess is empty: state what you would do"))
+    if not blocked.fallback_action.strip():
+        faults.append(Fault("/fallback_action", ILLEGAL, "nothing is being done meanwhile"))
+    if _PREFERENCES.search(blocked.question):
+        faults.append(Fault("/question", ILLEGAL, "a preference and no block: decide and go on"))
+    return tuple(faults)
+
+
+def refuse_illegal(blocked: Blocked) -> None:
+    """Refuse an illegal question.
+
+    Raises:
+        MalformedError: has every fault that ``check`` finds (``blocked_illegal``).
+    """
+    faults = check(blocked)
+    if faults:
+        raise MalformedError(f"{faults[0].pointer}: {faults[0].message}", faults=faults, code=ILLEGAL)
+
 
 REASON = "blocked"
 #: Maximum characters of each text that a person is shown.

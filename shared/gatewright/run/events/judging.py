@@ -10,8 +10,7 @@ from gatewright.contracts.records import OrchestratorEvent
 from gatewright.contracts.reports import GateReport, ReviewReport, TestReport
 from gatewright.contracts.routing import ReviewRouting
 from gatewright.contracts.vocabulary import Document, LandingMode
-from gatewright.run.events.base import RunEvent
-from gatewright.run.events.turns import why_no_answer
+from gatewright.run.events.base import RunEvent, why_no_answer
 from gatewright.run.state import FoundReason, Run
 from gatewright.run.states import Level
 

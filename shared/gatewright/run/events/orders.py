@@ -14,8 +14,7 @@ from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
 from gatewright.contracts.vocabulary import Budget
 from gatewright.run.candidates import orders_of
-from gatewright.run.events.base import RunEvent
-from gatewright.run.events.turns import is_turn_of, why_no_answer
+from gatewright.run.events.base import RunEvent, is_turn_of, why_no_answer
 from gatewright.run.state import CandidateState, Run, RunTask, TaskRole
 from gatewright.run.states import Level
 from gatewright.run.votes import withdraw_for_next_round, withdraw_of_tasks

@@ -12,8 +12,7 @@ from gatewright.contracts.reports import Error, TaskResult
 from gatewright.contracts.vocabulary import Artifact, Document, Environment, FurtherEnvironment, Sha256, Usage
 from gatewright.errors import MalformedError
 from gatewright.run.candidates import reason_of
-from gatewright.run.events.base import RunEvent
-from gatewright.run.events.turns import role_of_task
+from gatewright.run.events.base import RunEvent, role_of_task
 from gatewright.run.spending import most
 from gatewright.run.state import Run, RunTask, TaskStatus
 from gatewright.run.states import Level

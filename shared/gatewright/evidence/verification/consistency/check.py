@@ -11,31 +11,26 @@ from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.approvals import approved_by, check_approvals, check_evidence
 from gatewright.evidence.verification.consistency.budgets import check_budgets
 from gatewright.evidence.verification.consistency.change import check_change
-from gatewright.evidence.verification.consistency.choice import check_choice, check_sizes
-from gatewright.evidence.verification.consistency.citations import check_citations
 from gatewright.evidence.verification.consistency.ending import check_ending
 from gatewright.evidence.verification.consistency.gates import check_gates
 from gatewright.evidence.verification.consistency.inventories import check_inventories
-from gatewright.evidence.verification.consistency.memory import check_memory
+from gatewright.evidence.verification.consistency.memory_and_findings import check_citations, check_memory
 from gatewright.evidence.verification.consistency.orders import check_orders
 from gatewright.evidence.verification.consistency.queue_receipt import check_queue_receipt
 from gatewright.evidence.verification.consistency.recomputed.acceptance import check_acceptance
-from gatewright.evidence.verification.consistency.recomputed.labels import check_labels
+from gatewright.evidence.verification.consistency.recomputed.events import check_labels, check_times
 from gatewright.evidence.verification.consistency.recomputed.rosters import check_rosters
 from gatewright.evidence.verification.consistency.recomputed.tasks import check_tasks
-from gatewright.evidence.verification.consistency.recomputed.times import check_times
 from gatewright.evidence.verification.consistency.recomputed.verdicts import check_verdicts
-from gatewright.evidence.verification.consistency.recorded_calls import check_recorded_calls
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction, ReplayedRun, replay_history
 from gatewright.evidence.verification.consistency.reports import check_reports
-from gatewright.evidence.verification.consistency.rounds import check_rounds
+from gatewright.evidence.verification.consistency.rounds_and_choice import check_choice, check_rounds, check_sizes
 from gatewright.evidence.verification.consistency.routing import check_routing
 from gatewright.evidence.verification.consistency.sequence import check_sequence
-from gatewright.evidence.verification.consistency.signed import check_signed
-from gatewright.evidence.verification.consistency.subjects import check_subjects
+from gatewright.evidence.verification.consistency.subjects import check_signed, check_subjects
 from gatewright.evidence.verification.consistency.summons import check_summons
 from gatewright.evidence.verification.consistency.tables import check_played, check_tables
-from gatewright.evidence.verification.consistency.transfers import check_transfers
+from gatewright.evidence.verification.consistency.transfers import check_recorded_calls, check_transfers
 from gatewright.evidence.verification.reading import Reading
 
 #: A rule met a value that it cannot judge.

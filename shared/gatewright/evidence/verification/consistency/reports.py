@@ -8,7 +8,7 @@ from gatewright.contracts import GateReport
 from gatewright.contracts.reports import MOST_VIOLATIONS
 from gatewright.evidence import layout
 from gatewright.evidence.verification.consistency.replayed_run import Contradiction, Moment, ReplayedRun, gate_file, moment_of
-from gatewright.rules import reviews
+from gatewright.rules import reviewing
 from gatewright.rules.broken import Broken
 from gatewright.rules.gate_evidence import CANDIDATE_TREE
 from gatewright.rules.reports import audits, mutation, replays, times, untested
@@ -61,11 +61,13 @@ def _check_review(moment: Moment, gate: GateReport) -> Iterator[Contradiction]:
     path = layout.review(_last_task(run, "reviewer"))
     broken = [
         *test_rules.wrong_tree(review.tree, _tree(run), "reviewer_wrong_tree"),
-        *reviews.not_independent(review, makers(moment.whole)),
+        *reviewing.not_independent(review, makers(moment.whole)),
         *_out_of_time(moment, review.reviewed_at),
     ]
     broken += broken_by_consultation(review.consultation)
-    yield from _compare_with_verdict(moment, gate, path, [*broken, *reviews.not_passed(review)], reviews.CODES | {times.CODE})
+    yield from _compare_with_verdict(
+        moment, gate, path, [*broken, *reviewing.not_passed(review)], reviewing.CODES | {times.CODE}
+    )
 
 
 def _check_tests(moment: Moment, gate: GateReport, replayed: ReplayedRun) -> Iterator[Contradiction]:

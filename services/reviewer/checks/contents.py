@@ -1,4 +1,4 @@
-"""A merge that was never finished."""
+"""New content: credentials, a second look by the patterns alone; and markers of a merge that was never finished."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gatewright.contracts.reports import Finding
+from gatewright.secrets.earlier_values import EarlierValues
+from gatewright.secrets.scanner import SecretScanner
 from gatewright.services.reviewer.subject import ChangedFile, Subject
 
 #: How a block of code begins and ends, by the ending of the file's name (CommonMark 0.31, section 4.5; AsciiDoc).
@@ -63,3 +65,18 @@ def _shown_lines(file: ChangedFile) -> frozenset[int]:
 
 def _is_marker(line: bytes, marker: bytes) -> bool:
     return line == marker or line.startswith(marker + b" ")
+
+
+_SCANNER = SecretScanner()
+
+
+def secrets(subject: Subject) -> Iterator[Finding]:
+    """Yield blocking findings: new private keys, and new tokens with a recognisable form. They are never quoted."""
+    before = EarlierValues(other.old or b"" for other in subject.files)
+    for file in subject.files:
+        content = file.new or b""
+        line, counted = 1, 0
+        for hit in _SCANNER.find(content):
+            line, counted = line + content.count(b"\n", counted, hit.start), hit.start
+            if not before.held(content[hit.start : hit.end]):
+                yield file.finding("secret", f"looks like a {hit.rule.replace('_', ' ')}", blocking=True, line=line)

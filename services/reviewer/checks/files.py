@@ -1,4 +1,4 @@
-"""Every changed path lies inside the contract, and is a plain file. A second look: the gatekeeper has judged it before."""
+"""Every changed file is a plain one inside the contract, and can be judged by reading. The gatekeeper judged its path too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from gatewright import scope
 from gatewright.contracts.reports import Finding
 from gatewright.contracts.vocabulary import ChangeKind
 from gatewright.git.modes import SUBMODULE, SYMLINK
+from gatewright.rules.file_growth import file_growth
 from gatewright.services.reviewer.subject import Subject
 
 OUT_OF_SCOPE = "path_out_of_scope"
@@ -30,3 +31,24 @@ def paths(subject: Subject) -> Iterator[Finding]:
                 yield file.finding("symlink_refused", "is a symbolic link", blocking=blocking)
             else:
                 yield file.finding("submodule_refused", "is a submodule", blocking=blocking)
+
+
+def file_kinds(subject: Subject) -> Iterator[Finding]:
+    """Blocking: binary content, and a file to which more is added than the limit, where the contract does not allow it.
+
+    One that is beyond the limit and grows by less is only noted.
+    """
+    sizes = {file.change.new_id: len(file.new) for file in subject.files if file.new is not None}
+    sizes |= {file.change.old_id: len(file.old) for file in subject.files if file.old is not None}
+    growth: dict[bytes, int] | None = None
+    for file in subject.files:
+        if file.new is None:
+            continue
+        if file.is_binary:
+            yield file.finding("binary_refused", "is not text", blocking="binary" not in subject.opened.allow)
+        if len(file.new) > subject.max_file_bytes:
+            if growth is None:
+                growth = file_growth([each.change for each in subject.files], sizes)
+            grew = growth.get(file.path, 0) > subject.max_file_bytes and "large_file" not in subject.opened.allow
+            words = f"has {len(file.new)} bytes; more than {subject.max_file_bytes} are not reviewed by reading"
+            yield file.finding("file_too_large", words, blocking=grew)

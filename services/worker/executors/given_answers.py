@@ -1,4 +1,4 @@
-"""Writes the files of a model's text reply over the baseline. Each is whole; nothing of the reply is run."""
+"""Executors of given answers: the files of a model's text reply, or a patch that came with the request. Nothing is run."""
 
 from __future__ import annotations
 
@@ -52,3 +52,13 @@ async def change_of(job: Job, reply: bytes) -> ExecutionResult:
             raise ExtractionError(f"{display(done.path)!r} would be taken away by a file of the reply")
     summary = f"{len(kept)} file(s) from the reply; {extraction.snippets} block(s) without a name left out"
     return ExecutionResult(tree, await job.mirror.diff(job.baseline, tree), {REPLY_LOG: reply}, summary, blocked=blocked)
+
+
+class PatchExecutor:
+    """The canonical form of the patch is the gatekeeper's own diff of the trees; nothing is rewritten here."""
+
+    async def execute(self, job: Job) -> ExecutionResult:
+        """Raises PatchError (``patch_does_not_apply``), MalformedError, ArtifactError."""
+        patch = await read_artifact(job.contract, job.answer, job.artifacts)
+        tree = await job.mirror.apply(job.baseline, patch)
+        return ExecutionResult(tree, patch, summary=f"the patch {job.answer!r} applies")
