@@ -31,6 +31,11 @@ class TreeChange:
     new_id: str
     status: str
 
+    @property
+    def sides(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The object id and the mode before the change, and after it."""
+        return (self.old_id, self.old_mode), (self.new_id, self.new_mode)
+
 
 #: Digits of a size in bytes.
 _LONGEST_SIZE = 15

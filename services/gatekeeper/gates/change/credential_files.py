@@ -35,7 +35,7 @@ async def judge_credential_files(context: ChangeContext, changes: Sequence[TreeC
 
 
 async def _contents(context: ChangeContext, changes: Sequence[TreeChange]) -> Mapping[str, bytes]:
-    wanted = {each for change in changes for each, mode in _sides(change) if mode in REGULAR}
+    wanted = {each for change in changes for each, mode in change.sides if mode in REGULAR}
     chosen, held = [], 0
     for object_id, size in (await context.mirror.sizes(wanted)).items():
         held += size
@@ -45,7 +45,7 @@ async def _contents(context: ChangeContext, changes: Sequence[TreeChange]) -> Ma
 
 
 def _fault(change: TreeChange, contents: Mapping[str, bytes]) -> str:
-    for object_id, mode in _sides(change):
+    for object_id, mode in change.sides:
         if mode == ABSENT:
             continue
         content = contents.get(object_id) if mode in REGULAR else None
@@ -54,7 +54,3 @@ def _fault(change: TreeChange, contents: Mapping[str, bytes]) -> str:
         if holds_credentials(change.path, content):
             return "it holds a credential"
     return ""
-
-
-def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (change.old_id, change.old_mode), (change.new_id, change.new_mode)

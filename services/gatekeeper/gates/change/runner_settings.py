@@ -66,12 +66,12 @@ async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror, names
     reasons = {change.path: "settings of tests may change here" for change in manifests[_MOST_MANIFESTS:]}
     others = [change for change in differing if not settings.is_manifest(change.path) and is_dependency_file(change.path)]
     manifests = manifests[:_MOST_MANIFESTS] + others[:_MOST_MANIFESTS]
-    wanted = {each for change in manifests for each, mode in _sides(change) if mode in REGULAR}
+    wanted = {each for change in manifests for each, mode in change.sides if mode in REGULAR}
     sizes = await mirror.sizes(wanted) if wanted else {}
     contents = await mirror.blobs([each for each in wanted if sizes[each] <= settings.MOST_BYTES]) if wanted else {}
     for change in manifests:
         old, new = (
-            contents.get(each, b" " * (settings.MOST_BYTES + 1)) if mode in REGULAR else None for each, mode in _sides(change)
+            contents.get(each, b" " * (settings.MOST_BYTES + 1)) if mode in REGULAR else None for each, mode in change.sides
         )
         parts = await asyncio.to_thread(settings.changed_settings, change.path, old, new)
         programs = await asyncio.to_thread(changed_programs, change.path, old, new)
@@ -81,10 +81,6 @@ async def _changed_settings(changes: Sequence[TreeChange], mirror: Mirror, names
             listed = ", ".join(part[:80] for part in parts[:_MAX_LISTED])
             reasons[change.path] = f"settings of tests change: {listed}{more}"
     return reasons
-
-
-def _sides(change: TreeChange) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (change.old_id, change.old_mode), (change.new_id, change.new_mode)
 
 
 def _commands(contract: TaskContract) -> list[list[str]]:
