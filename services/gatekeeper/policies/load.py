@@ -25,14 +25,7 @@ from gatewright.git.paths import folded_path
 from gatewright.models.policy import MODELS_FILE, ModelsPolicy
 from gatewright.models.transfers import TRANSFERS_FILE, TransfersPolicy
 from gatewright.path_patterns.matcher import PathMatcher, path_matcher
-from gatewright.policy_files import (
-    ORGANISATION,
-    POLICY_FILES,
-    PolicyFile,
-    PolicyModel,
-    check_policy_folder,
-    policy_path,
-)
+from gatewright.policy_files import ORGANISATION, POLICY_FILES, PolicyFile, PolicyModel, check_policy_folder, policy_path
 from gatewright.profiles.policy import ENVIRONMENTS_FILE, EnvironmentsPolicy
 from gatewright.research.policy import RESEARCH_FILE, ResearchPolicy
 from gatewright.rules.policy_digest import policies_sha256

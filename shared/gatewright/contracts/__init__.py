@@ -1,26 +1,13 @@
 """The documents that cross the bus: each is defined by one frozen struct, and its JSON Schema is generated from that."""
 
-from gatewright.contracts.activity import (
-    AgentActivity,
-    AgentAnswer,
-    AgentLeave,
-    AgentQuestion,
-    StatusClaim,
-    UsageReport,
-)
+from gatewright.contracts.activity import AgentActivity, AgentAnswer, AgentLeave, AgentQuestion, StatusClaim, UsageReport
 from gatewright.contracts.completion import CompletionReport
 from gatewright.contracts.consultation import Blocked
 from gatewright.contracts.deployment import Deployment
 from gatewright.contracts.environment_order import EnvironmentOrder, EnvironmentResult
 from gatewright.contracts.forge_policy import Forges
 from gatewright.contracts.inventory import EnvironmentInventory
-from gatewright.contracts.merge_queue import (
-    MergeAction,
-    MergeActionReply,
-    MergeInstruction,
-    MergeQueues,
-    MergeQueuesRequest,
-)
+from gatewright.contracts.merge_queue import MergeAction, MergeActionReply, MergeInstruction, MergeQueues, MergeQueuesRequest
 from gatewright.contracts.people.approvals import (
     ApprovalDecision,
     ApprovalGrant,
@@ -92,11 +79,4 @@ from gatewright.contracts.run_status import (
 )
 from gatewright.contracts.task_contract import TaskContract
 from gatewright.contracts.transfers import TransferManifest
-from gatewright.contracts.work_documents import (
-    Brief,
-    DecisionsLog,
-    Done,
-    ProvenanceManifest,
-    RevisionPacket,
-    RevisionTrail,
-)
+from gatewright.contracts.work_documents import Brief, DecisionsLog, Done, ProvenanceManifest, RevisionPacket, RevisionTrail

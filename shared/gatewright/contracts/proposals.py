@@ -7,16 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gatewright.contracts.consultation import MOST_BLOCKED
-from gatewright.contracts.vocabulary import (
-    Document,
-    Filesystem,
-    Network,
-    NonEmpty,
-    PolicyPack,
-    Positive,
-    RequirementId,
-    Shell,
-)
+from gatewright.contracts.vocabulary import Document, Filesystem, Network, NonEmpty, PolicyPack, Positive, RequirementId, Shell
 
 #: Words of a model about its own answer; longer ones are no summary.
 Words = Annotated[str, Meta(min_length=1, max_length=4000)]

@@ -6,16 +6,7 @@ from typing import Literal
 
 from gatewright.contracts.queue_policy import Outcome
 from gatewright.contracts.reports import TestReport
-from gatewright.contracts.vocabulary import (
-    Document,
-    NonEmpty,
-    ObjectId,
-    Positive,
-    RunId,
-    Seconds,
-    Sha256,
-    keep_one_spelling,
-)
+from gatewright.contracts.vocabulary import Document, NonEmpty, ObjectId, Positive, RunId, Seconds, Sha256, keep_one_spelling
 
 #: Outcome of a position in a receipt. ``untested``: no test of its tree had ended.
 PositionOutcome = Literal["passed", "failed", "timed_out", "infrastructure", "untested"]

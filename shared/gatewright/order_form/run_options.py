@@ -12,17 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gatewright.order_form.rows import (
-    Bounds,
-    FormField,
-    Kind,
-    Panel,
-    Row,
-    Section,
-    ToolArgument,
-    option,
-    rows_of,
-)
+from gatewright.order_form.rows import Bounds, FormField, Kind, Panel, Row, Section, ToolArgument, option, rows_of
 from gatewright.reasons import RetryOffer
 
 if TYPE_CHECKING:

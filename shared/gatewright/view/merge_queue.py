@@ -8,14 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gatewright.contracts.merge_queue import (
-    MergeEnding,
-    MergeEntry,
-    MergeHold,
-    MergePosition,
-    MergeQueueView,
-    PositionState,
-)
+from gatewright.contracts.merge_queue import MergeEnding, MergeEntry, MergeHold, MergePosition, MergeQueueView, PositionState
 from gatewright.contracts.queue_policy import HoldReason, LeaveCode
 from gatewright.queue.state import Position, Queue
 from gatewright.view.rows import seconds_since

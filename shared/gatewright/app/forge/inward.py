@@ -22,15 +22,7 @@ from gatewright.bus.identities import DEFAULT_PUBLISHER
 from gatewright.contracts import RunRequest
 from gatewright.contracts.forge_policy import ForgeEntry, JudgeRule
 from gatewright.contracts.people.authors import author_line, commit_author
-from gatewright.contracts.vocabulary import (
-    Artifact,
-    Budget,
-    Executor,
-    Repository,
-    Scope,
-    SourceBranch,
-    TimeoutRetry,
-)
+from gatewright.contracts.vocabulary import Artifact, Budget, Executor, Repository, Scope, SourceBranch, TimeoutRetry
 from gatewright.errors import DeniedError, GitError, MalformedError
 from gatewright.executor_kinds import EXECUTOR_KINDS
 from gatewright.git.mirror import Mirrors
