@@ -141,11 +141,11 @@ def rows(found: Measures) -> list[Row]:
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
         # Deployments, Maven, suggested tests and judged claims raised this bound from 157,000.
-        Row("lines of the product", found.lines, 159_580, 100_000),
-        Row("modules of at most 60 lines", len(found.against["short modules"]), 206, 150),
-        Row("median lines of a module", sizes[len(sizes) // 2], 114, 120, least=True),
+        Row("lines of the product", found.lines, 158_970, 100_000),
+        Row("modules of at most 60 lines", len(found.against["short modules"]), 150, 150),
+        Row("median lines of a module", sizes[len(sizes) // 2], 120, 120, least=True),
         Row("modules in app/cli", in_cli, 78, 50),
-        Row("import lines", round(100 * found.imports / found.lines, 1), 9.4, 7, unit="%"),
+        Row("import lines", round(100 * found.imports / found.lines, 1), 9.2, 7, unit="%"),
         Row("bare participles", round(100 * len(found.against["bare participles"]) / found.functions, 1), 3, 3, unit="%"),
         Row("forbidden names", len(found.against["forbidden names"]), 0, 0),
         Row("private names with more than 5 functions", len(homonyms), 58, 0),
