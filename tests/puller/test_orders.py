@@ -12,7 +12,7 @@ import pytest
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import Note
 from gatewright.app.puller import orders
-from gatewright.app.puller.orders import OrderDesk
+from gatewright.app.puller.orders import OrderDesk, PullerSettings
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.bus.memory.server import MemoryServer
 from gatewright.bus.permissions import publisher_subjects
@@ -23,7 +23,6 @@ from gatewright.client.refusals import decode_answer, error_document, reply
 from gatewright.contracts import EnvironmentOrder, EnvironmentResult, codec
 from gatewright.contracts.environment_order import OrderedEnvironment
 from gatewright.errors import BusError, GatewrightError, LimitError, MalformedError, UnavailableError
-from gatewright.service.settings import ServiceSettings
 from gatewright.telemetry.logs import make_logger
 from gatewright.telemetry.metrics import Metrics
 
@@ -246,7 +245,7 @@ async def test_orders_that_a_stopped_puller_ends_are_counted() -> None:
 
 
 async def test_a_changed_policy_applies_to_the_next_order(tmp_path: Path) -> None:
-    settings = ServiceSettings(home=tmp_path / "home", policies=tmp_path)
+    settings = PullerSettings(home=tmp_path / "home", policies=tmp_path)
     policy, codes = tmp_path / "egress.json", []
     for text in (None, '{"version": "2"}', '{"version": "1", "sources": []}', "{"):
         if text is not None:
