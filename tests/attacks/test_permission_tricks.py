@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.task_contract import RoleContract, RuntimeOptions
-from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, ToolPermissions
+from gatewright.contracts.vocabulary import AcceptanceTest, Environment, Executor, Network, ToolPermissions
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.errors import ConfigurationError, MalformedError
 from gatewright.resources import policy_directory
@@ -131,16 +131,21 @@ async def test_high_refuses_what_low_clamps(make_repository: MakeRepository, tmp
         assert gatekeeper.nothing_landed()
 
 
-async def test_a_pm_that_asks_for_more_than_the_role_has_is_refused(make_repository: MakeRepository, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("network", "code"), [("deny", "permission_too_wide"), ("on-request", "contract_differs"), ("allow", "contract_differs")]
+)
+async def test_a_pm_that_asks_for_more_than_the_role_has_is_refused(
+    make_repository: MakeRepository, tmp_path: Path, network: Network, code: str
+) -> None:
     repository = make_repository()
     request = make_request(repository=RepositoryField(url=repository.url), allowed_paths=("README.md",))
     async with open_gatekeeper(repository, tmp_path) as gatekeeper:
         run = await gatekeeper.submit(request)
-        wide = contract_on(repository, tool_permissions=WIDE, policy_pack="low")
+        wide = contract_on(repository, tool_permissions=replace(WIDE, network=network), policy_pack="low")
         wide = replace(wide, rollback=replace(wide.rollback, baseline_ref=run.accepted.baseline_commit))
         run = await gatekeeper.answer("pm", wide)
         assert run.failure is not None
-        assert run.failure.code == "permission_too_wide"
+        assert run.failure.code == code
         assert gatekeeper.nothing_landed()
 
 

@@ -136,6 +136,9 @@ def test_a_change_of_no_lock_asks_nobody(cluster: Cluster, changes: Changes, tmp
 def test_packages_that_no_puller_can_make_fail_the_run(
     cluster: Cluster, changes: Changes, tmp_path: Path, host: str, code: str
 ) -> None:
+    version = f"1.{2 + bool(host)}"  # no other test makes its environment
+    make_wheel(tmp_path / "wheels", "added", version=version)
+    changes.repository.commit({"tools/add.py": ADDS.replace(b"added==1.0", f"added=={version}".encode())}, "another version")
     with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
         policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
         with cluster.puller(index=address, policies=policies):

@@ -59,8 +59,6 @@ class Ceiling:
 
 _READS = Ceiling("read-only", "never", "deny")
 _WRITES = Ceiling("workspace-write", "never", "deny")
-#: The network of an order is about packages for its tests: no box of a worker has one.
-_CHANGES = Ceiling("workspace-write", "never", "allow")
 _SEARCHES = Ceiling("workspace-write", "never", "allow")
 
 #: Specification 8, mechanism 5: the role permission matrix.
@@ -73,7 +71,7 @@ CEILINGS: Mapping[RoleName, Ceiling] = MappingProxyType(
         "TEST": _WRITES,
         "SEARCHER": _SEARCHES,
         "RESEARCHER": _SEARCHES,
-        **dict.fromkeys(sorted(IMPLEMENTING), _CHANGES),
+        **dict.fromkeys(sorted(IMPLEMENTING), _WRITES),
     }
 )
 

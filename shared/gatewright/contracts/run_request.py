@@ -13,8 +13,8 @@ from gatewright.contracts.vocabulary import (
     Artifact,
     Document,
     Language,
-    Network,
     NonEmpty,
+    PackagePull,
     PolicyPack,
     Repository,
     RunId,
@@ -61,8 +61,8 @@ class RunRequest(Order):
     """Kind of the run: a change, or a plan, review or test that lands nothing."""
     mcp_tools: Annotated[tuple[ToolName, ...], Meta(max_length=64)] = ()
     """Tools of the operator's servers that coding agents may call, as SERVER.TOOL."""
-    network: Network = "deny"
-    """Whether the packages of a changed lock are pulled for its tests: never, after people agreed, or always."""
+    network: PackagePull = "deny"
+    """Whether the packages of a changed lock are pulled for its tests: never, or after people agreed."""
 
     def __post_init__(self) -> None:
         keep_one_spelling(self, "baseline_ref", "policy_pack", "priority", "task_type", "tests", "network")

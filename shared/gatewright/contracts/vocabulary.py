@@ -66,6 +66,8 @@ Shell = Literal["deny", "untrusted", "on-request", "never"]
 """Which commands an agent may run without being asked about them (specification 6.1.2)."""
 Network = Literal["deny", "on-request", "allow"]
 """Whether the network may be reached."""
+PackagePull = Literal["deny", "on-request"]
+"""Whether the packages of a changed lock may be pulled for its tests: never, or after people agreed."""
 LandingMode = Literal["branch", "target", "none", "queue"]
 #: Whether a candidate is reviewed and tested at the same time, or tested only after a review that passed.
 Judging = Literal["together", "in_turn"]

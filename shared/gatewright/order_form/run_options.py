@@ -17,7 +17,15 @@ from gatewright.reasons import RetryOffer
 
 if TYPE_CHECKING:
     from gatewright.contracts.task_contract import TaskType
-    from gatewright.contracts.vocabulary import ChangeKind, LandingMode, Language, Network, PolicyPack, Priority, TestPurpose
+    from gatewright.contracts.vocabulary import (
+        ChangeKind,
+        LandingMode,
+        Language,
+        PackagePull,
+        PolicyPack,
+        Priority,
+        TestPurpose,
+    )
 
 #: ``--agent any``, or a candidate of this name: the first agent of agents.json that the worker has.
 ANY_AGENT = "any"
@@ -315,10 +323,10 @@ class RunOptions:
             hint="a folder of programs for these commands; the system's programs by default",
         ),
     )
-    network: Network = option(
+    network: PackagePull = option(
         "--network",
         kind=Kind.CHOICE,
-        help="Pull packages of a changed lock: deny, on-request (people agree), allow",
+        help="Pull packages of a changed lock: deny, or on-request (people agree)",
         panel=Panel.TESTS,
         pointer="network",
         form=FormField(

@@ -71,11 +71,14 @@ def test_people_are_asked_about_the_order_before_the_tests() -> None:
     assert parked == e.StateEntered(state="AWAITING_APPROVAL")
 
 
-def test_an_order_that_allows_the_network_pulls_unasked() -> None:
-    run = unasked()
+def test_no_order_pulls_without_an_approval() -> None:
+    run = approved()
     assert run.contract is not None
     contract = replace(run.contract, tool_permissions=replace(run.contract.tool_permissions, network="allow"))
-    assert next_step(replace(run, contract=contract, accepted=replace(run.accepted, approval_rules=()))) == "pull"
+    pulled = e.EnvironmentPulled(tree=run.candidate.tree if run.candidate else "", order_sha256=ORDER.sha256, environments=())
+    assert pulled.may_follow(run) == ""
+    assert pulled.may_follow(replace(run, contract=contract)) != ""
+    assert pulled.may_follow(replace(run, approvals={})) != ""
 
 
 def test_a_working_puller_changes_nothing() -> None:

@@ -19,6 +19,7 @@ from gatewright.services.gatekeeper.gates.context import GateContext
 from gatewright.services.gatekeeper.gates.report_builder import GateReportBuilder
 from gatewright.services.gatekeeper.policies.full_access import names_full_access
 from gatewright.services.gatekeeper.policies.packs import PackRules
+from gatewright.services.gatekeeper.policies.roles import IMPLEMENTING
 from gatewright.worker_role import WORKER, ways
 
 FULL_ACCESS = "danger_full_access"
@@ -44,7 +45,9 @@ def judge_permissions(context: GateContext, contract: TaskContract, pack: PackRu
         return contract
     report.checked("agent_registry", f"{agent.role} {agent.agent_id!r}")
     asked, clamp = contract.tool_permissions, from_outside and pack.wider_permissions == "clamp"
-    network = narrower(NETWORK_ORDER, known.defaults.network, pack.network)
+    # No box of such a role has a network: on request, people decide about the packages of its tests.
+    by_people = asked.network == "on-request" and agent.role in IMPLEMENTING
+    network = narrower(NETWORK_ORDER, "on-request" if by_people else known.defaults.network, pack.network)
     shell = known.defaults.approval_policy
     if shell == "never" and contract.interactive and policies.roles.of(agent.role).interactive:
         shell = "on-request"

@@ -216,7 +216,7 @@ class EnvironmentPulled(RunEvent, frozen=True):
         if run.candidate is None or order is None or (self.tree, self.order_sha256) != (run.candidate.tree, order.sha256):
             return "it is the environment of another candidate"
         network = run.contract.tool_permissions.network if run.contract is not None else "deny"
-        agreed = network == "allow" or (network == "on-request" and run.has_agreed_order(self.order_sha256))
+        agreed = network == "on-request" and run.has_agreed_order(self.order_sha256)
         return "" if agreed else "no approval is about this order of environments"
 
     def apply(self, run: Run, record: OrchestratorEvent) -> Run:
