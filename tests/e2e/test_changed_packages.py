@@ -132,6 +132,21 @@ def test_a_change_of_no_lock_asks_nobody(cluster: Cluster, changes: Changes, tmp
     assert "environment_pulled" not in events
 
 
+def test_without_an_environment_no_packages_are_pulled(changes: Changes) -> None:
+    result = changes.run(*WORDS, "--exec", "python3 tools/add.py", "--network", "on-request", "--json")
+    assert (result["status"], result["failure"]["code"]) == ("FAILED", "environment_pull_unsupported"), result
+
+
+def test_a_denied_network_names_the_way_to_the_packages(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
+    with served(index_of(tmp_path / "wheels")) as address:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies):
+            result = changes.run(*WORDS, "--exec", "python tools/add.py", "--env", "auto", "--json")
+    assert (result["status"], result["failure"]["code"]) == ("FAILED", "tests_failed"), result
+    shown = cluster.process("show", result["run_id"]).stdout
+    assert "--network on-request pulls those of the change" in shown
+
+
 @pytest.mark.parametrize(("host", "code"), [("registry.example:1", "egress_registry_outside"), ("", "puller_missing")])
 def test_packages_that_no_puller_can_make_fail_the_run(
     cluster: Cluster, changes: Changes, tmp_path: Path, host: str, code: str
