@@ -97,7 +97,7 @@ class PlanConsultant:
 
 def groups_of(proposal: PlanProposal, files: Sequence[bytes]) -> tuple[Group, ...]:
     """Return the shards as groups, the terminal ones last; a broad one has its keyword, and is dispatched alone."""
-    made = [(shard, _paths(shard.paths)) for shard in proposal.shards]
+    made = [(shard, _distinct_paths(shard.paths)) for shard in proposal.shards]
     groups = [
         Group(paths, _files_below(paths, files), terminal=shard.batch == "terminal", broad=shard.batch == "broad")
         for shard, paths in made
@@ -112,7 +112,7 @@ def _utf8(path: bytes) -> str | None:
         return None
 
 
-def _paths(paths: Sequence[str]) -> tuple[str, ...]:
+def _distinct_paths(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({path.removesuffix("/") for path in paths}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from gatewright.bus.identities import PULLER
 from gatewright.bus.topology import ROLES
 from gatewright.version import __version__
 from tests.e2e.stack import Stack
@@ -12,7 +13,7 @@ from tests.e2e.stack import Stack
 def test_every_role_reports_its_version_and_problems_are_named(stack: Stack) -> None:
     done = stack.command("doctor", "--cluster", "--json")
     told = json.loads(done.stdout)
-    assert {each["role"] for each in told["processes"]} == set(ROLES)
+    assert {each["role"] for each in told["processes"]} == {*ROLES, PULLER}
     assert {each["version"] for each in told["processes"]} == {__version__}
     assert {each["code"] for each in told["findings"]} >= {"gatekeeper_single"}
     assert not [each for each in told["findings"] if each["code"] in ("clock_skew", "role_not_ready", "role_silent")]

@@ -48,7 +48,7 @@ class ClaimListener:
         while not stop.is_set():
             try:
                 async with contextlib.AsyncExitStack() as stack:
-                    heard = [await self._hear(role, stack) for role in TASK_ROLES]
+                    heard = [await self._hear_role(role, stack) for role in TASK_ROLES]
                     while not stop.is_set():
                         self.look(connected=all(bus.connected for bus in heard))
                         await pause_unless(stop, pause)
@@ -57,7 +57,7 @@ class ClaimListener:
                 self.log.warning("claims_not_heard", code=error.reason, cause=error.message)
                 await pause_unless(stop, pause)
 
-    async def _hear(self, role: str, stack: contextlib.AsyncExitStack) -> Bus:
+    async def _hear_role(self, role: str, stack: contextlib.AsyncExitStack) -> Bus:
         bus = await self.bus.another()
         stack.push_async_callback(bus.close)
         await bus.listen(claim_subject(role), self.hear)

@@ -82,14 +82,14 @@ def left_queue(event: EntryLeft, branch: str) -> LeftQueue:
 def _text(event: EntryLeft, branch: str) -> str:
     match event.code:
         case "tests_failed":
-            return f"on top of {branch} the tests fail: {_list(event.tests) or 'no report names one'}"
+            return f"on top of {branch} the tests fail: {_join_names(event.tests) or 'no report names one'}"
         case "tests_timed_out":
             return f"on top of {branch} the tests do not end in time"
         case "conflict_with_ahead":
             against = f"the change of {event.against}" if event.against else f"a commit on {branch}"
-            return f"{_list(event.paths)} was also changed by {against}"
+            return f"{_join_names(event.paths)} was also changed by {against}"
         case "scope_after_merge":
-            return f"on top of {branch} its commit would change {_list(event.paths)}, outside its scope"
+            return f"on top of {branch} its commit would change {_join_names(event.paths)}, outside its scope"
         case "approval_void":
             return "an approval of the change no longer holds"
         case "aborted":
@@ -107,6 +107,6 @@ def _text(event: EntryLeft, branch: str) -> str:
             return "the change was queued as often as the policy permits"
 
 
-def _list(names: tuple[str, ...]) -> str:
+def _join_names(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

@@ -37,7 +37,7 @@ def cyclonedx(inventory: EnvironmentInventory, run_id: str, at: str) -> bytes:
             bom_ref=f"{number} {package.purl}",
             licenses=[licences.make_from_string(package.licence)] if package.licence else (),
             hashes=[HashType(alg=HashAlgorithm(_HASHES[algorithm]), content=digest)] if algorithm in _HASHES else (),
-            properties=[Property(name=f"gatewright:{name}", value=value) for name, value in _facts(package)],
+            properties=[Property(name=f"gatewright:{name}", value=value) for name, value in _package_facts(package)],
         )
 
     licences = LicenseFactory()
@@ -79,7 +79,7 @@ def _spdx_package(number: int, package: InventoryPackage) -> dict[str, Any]:
 
     algorithm, _, digest = (package.archive or "").partition(":")
     known = package.licence if package.licence and is_expression(package.licence) else None
-    facts = {**dict(_facts(package)), **({"licence": package.licence} if package.licence != known else {})}
+    facts = {**dict(_package_facts(package)), **({"licence": package.licence} if package.licence != known else {})}
     locator = {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": package.purl}
     found = {
         "SPDXID": f"SPDXRef-{number}",
@@ -101,7 +101,7 @@ def _packages(inventory: EnvironmentInventory) -> Iterator[tuple[int, InventoryP
     return enumerate((package for tree in inventory.trees for package in tree.packages), 1)
 
 
-def _facts(package: InventoryPackage) -> Iterator[tuple[str, str]]:
+def _package_facts(package: InventoryPackage) -> Iterator[tuple[str, str]]:
     module = package.archive if package.archive and package.archive.startswith("h1:") else None
     direct = None if package.direct is None else str(package.direct).lower()
     facts = {"content_sha256": package.content_sha256, "module": module, "source": package.source, "direct": direct}

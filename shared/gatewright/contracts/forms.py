@@ -72,13 +72,13 @@ def required_fields() -> dict[str, list[frozenset[str]]]:
 
 
 @cache
-def _file() -> dict[str, Any]:
+def _load_forms() -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((schema_directory() / FILE).read_bytes())
     return loaded
 
 
 def _definitions() -> dict[str, Any]:
-    definitions: dict[str, Any] = _file()["$defs"]
+    definitions: dict[str, Any] = _load_forms()["$defs"]
     return definitions
 
 
@@ -87,5 +87,5 @@ def _validator(name: str) -> Validator:
     from jsonschema import Draft202012Validator  # late, as in schemas.validator
     from referencing import Registry, Resource
 
-    registry: Registry[Any] = Registry().with_resource(FILE, Resource.from_contents(_file()))
+    registry: Registry[Any] = Registry().with_resource(FILE, Resource.from_contents(_load_forms()))
     return Draft202012Validator({"$ref": f"{FILE}#/$defs/{name}"}, registry=registry)

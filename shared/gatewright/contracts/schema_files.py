@@ -79,10 +79,10 @@ class Use(NamedTuple):
 
 def schema_files() -> dict[str, str]:
     """File name -> text, for every document."""
-    return {f"{name}.json": _text(_document(name, kind)) + "\n" for name, kind in DOCUMENTS.items()}
+    return {f"{name}.json": _text(_document_schema(name, kind)) + "\n" for name, kind in DOCUMENTS.items()}
 
 
-def _document(name: str, kind: Struct) -> Json:
+def _document_schema(name: str, kind: Struct) -> Json:
     title = _TITLES.get(name) or " ".join(_split_name(kind.__name__)).capitalize()
     head = {"$schema": DIALECT, "$id": f"{name}.json", "title": title, "description": description_of_document(kind)}
     pieces = sorted((piece for piece, home in _homes().items() if home is kind), key=_piece_name)

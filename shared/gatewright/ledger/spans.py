@@ -73,12 +73,12 @@ class _Story:
             attributes |= {c.HEAD_REF: run.landed.ref, c.HEAD_REVISION: run.landed.commit}
         failure = run.failure.code if run.failure is not None else ""
         yield FinishedSpan(
-            f"run {run.run_id}", self._root, accepted.caller_span, self._begin, self._end, "server", attributes, failure
+            f"run {run.run_id}", self._root, accepted.caller_span, self._begin_time, self._end, "server", attributes, failure
         )
         yield from self._states()
 
     @property
-    def _begin(self) -> int:
+    def _begin_time(self) -> int:
         return _nanoseconds(self._records[0].ts)
 
     def _states(self) -> Iterator[FinishedSpan]:

@@ -139,16 +139,16 @@ class ModelsPolicy(PolicyModel):
     @model_validator(mode="after")
     def _whole(self) -> ModelsPolicy:
         """Check that every name is unique and known."""
-        _once("provider", (each.name for each in self.providers))
-        _once("model", (each.name for each in self.models))
-        _once("route", (f"{each.role}, {each.pool}" for each in self.routes))
+        _check_unique("provider", (each.name for each in self.providers))
+        _check_unique("model", (each.name for each in self.models))
+        _check_unique("route", (f"{each.role}, {each.pool}" for each in self.routes))
         providers = {each.name for each in self.providers}
         for model in self.models:
             if model.provider not in providers:
                 raise ValueError(f"the model {model.name} names {model.provider}, which is no provider")
         known = {each.name for each in self.models}
         for route in self.routes:
-            _once(f"model in the route of {route.role}", route.models)
+            _check_unique(f"model in the route of {route.role}", route.models)
             for name in route.models:
                 if name not in known:
                     raise ValueError(f"the route of {route.role} names {name}, which is no model")
@@ -227,7 +227,7 @@ def load_models(folder: Path) -> LoadedModels:
     return LoadedModels(MODELS_FILE.load(folder).policy, transfers.policy if transfers else None)
 
 
-def _once(kind: str, names: Iterable[str]) -> None:
+def _check_unique(kind: str, names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             raise ValueError(f"the {kind} {name} is listed {count} times")

@@ -63,7 +63,7 @@ def of_contract(
     return FreshContext(
         mission=mission_line(contract.inputs.spec),
         purpose=contract.inputs.spec,
-        context=_facts(contract),
+        context=_contract_facts(contract),
         whats_done=done,
         current_task=current_task,
         done_criteria=f"exit code 0: {', '.join(test.name or test.cmd for test in must_pass)}" if must_pass else "",
@@ -74,7 +74,7 @@ def of_contract(
     )
 
 
-def _facts(contract: TaskContract) -> tuple[str, ...]:
+def _contract_facts(contract: TaskContract) -> tuple[str, ...]:
     facts = [f"baseline commit {contract.rollback.baseline_ref}"]
     if contract.requirement_ids:
         facts.append(f"requirements {', '.join(contract.requirement_ids)}")

@@ -44,7 +44,7 @@ class SecretRule(NamedTuple):
         return self.pattern.sub(lambda found: found[0] if is_fact(found) else found.expand(self.replacement), text)
 
 
-def _context(name: str, pattern: str, *anchors: str, keep: str = "", end: str = "") -> SecretRule:
+def _context_rule(name: str, pattern: str, *anchors: str, keep: str = "", end: str = "") -> SecretRule:
     return SecretRule(name, re.compile(pattern, re.ASCII), f"{keep}[redacted:{name}]{end}", precise=False, anchors=anchors)  # noqa: TID251 - it looks around; see above why each is linear
 
 
@@ -80,14 +80,14 @@ RULES: tuple[SecretRule, ...] = (
         "PRIVATE KEY",
     ),
     # ``git@`` and the like, a bare name before the host of an ssh URL, is no secret.
-    _context("url_credentials", r"://(?!(?<=ssh://)[\w.-]+@(?![^\s/]*@))[^\s/]+@", "://", keep="://", end="@"),
-    _context(
+    _context_rule("url_credentials", r"://(?!(?<=ssh://)[\w.-]+@(?![^\s/]*@))[^\s/]+@", "://", keep="://", end="@"),
+    _context_rule(
         "authorization",
         r"""(?P<name>(?i:authorization)\\?["']?\s{0,4}[:=]\s{0,4})\\?["']?[^\n"'\\]+""",
         *(":", "="),
         keep=r"\g<name>",
     ),
-    _context("bearer", r"(?P<scheme>(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{6,}", *_BLANKS, keep=r"\g<scheme>"),
+    _context_rule("bearer", r"(?P<scheme>(?i:bearer)\s{1,4})[A-Za-z0-9._~+/=-]{6,}", *_BLANKS, keep=r"\g<scheme>"),
     _precise(
         "github_token",
         r"(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
@@ -156,13 +156,13 @@ RULES: tuple[SecretRule, ...] = (
         glance="S[ACNOUX][A-Z2-7]{56}",
     ),
     _precise("jwt", r"eyJ[A-Za-z0-9_-]{14,}(?:\.[A-Za-z0-9_-]*){0,2}", "eyJ", glance="eyJ[A-Za-z0-9_-]{14}"),
-    _context(
+    _context_rule(
         "assignment",
         rf"""(?P<name>{_ASSIGNED}[A-Za-z0-9_-]{{0,40}}(?:\\?["']?\s{{0,4}}[:=]\s{{0,4}}))(?!\[redacted:){_VALUE}""",
         *(":", "="),
         keep=r"\g<name>",
     ),
-    _context("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", "--", keep=r"\g<name>"),
+    _context_rule("option", rf"(?P<name>--{_ASSIGNED}\s{{1,4}})(?!\[redacted:){_VALUE}", "--", keep=r"\g<name>"),
 )
 
 

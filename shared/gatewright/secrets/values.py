@@ -78,7 +78,7 @@ def looks_generated(value: str, shortest: int = 8) -> bool:
     """
     if len(value) < shortest or is_shown(value):
         return False
-    kinds = [_kind(char) for char in value]
+    kinds = [_char_kind(char) for char in value]
     changes = sum(one != two and (one, two) != ("A", "a") for one, two in pairwise(kinds))
     mixed = len({"A", "a", "0"}.intersection(kinds))
     fewest = (len(value), 3, 2)[max(mixed - 1, 0)]  # letters of one kind are words, however they are joined
@@ -100,7 +100,7 @@ def is_chosen_password(value: str) -> bool:
 
 def is_strong(value: str) -> bool:
     """Return whether ``value`` is long and generated from capital letters, small letters and digits."""
-    return {"A", "a", "0"} <= {_kind(char) for char in value} and looks_generated(value, 12)
+    return {"A", "a", "0"} <= {_char_kind(char) for char in value} and looks_generated(value, 12)
 
 
 def states_fact(name: str, value: str) -> bool:
@@ -128,7 +128,7 @@ def password_in_base64(value: str) -> str:
     return password if user and text.isprintable() else ""
 
 
-def _kind(char: str) -> str:
+def _char_kind(char: str) -> str:
     if char.isdigit():
         return "0"
     if not char.isalpha():

@@ -37,7 +37,7 @@ def done_of(history: RunHistory) -> Done:
         finished_at=run.finished_at,
         duration_sec=round(seconds_between(run.created_at, run.finished_at), 3),
         mission=mission_of(contract) if contract else run.accepted.user_request or run.run_id,
-        evidence=_evidence(history),
+        evidence=_done_evidence(history),
         audit=DoneAudit(
             gates_required=required,
             gates_passed=passed,
@@ -101,7 +101,7 @@ def _gate_passed(history: RunHistory, gate: str) -> bool:
     return bool(judged) and all(report.verdict == "PASS" for report in judged)
 
 
-def _evidence(history: RunHistory) -> DoneEvidence:
+def _done_evidence(history: RunHistory) -> DoneEvidence:
     run, contract = history.run, history.run.contract
     command = verify_command(contract) if contract else ""
     if run.tests is None:

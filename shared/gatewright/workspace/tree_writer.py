@@ -36,7 +36,7 @@ class TreeWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._leave(0)
+        self._leave_folders(0)
         os.close(self._open.pop())
 
     def write(self, path: bytes, mode: str, content: bytes | StoredObject) -> None:
@@ -69,7 +69,7 @@ class TreeWriter:
 
     def forget(self) -> None:
         """Let go of folders that were entered: another process is about to remove one."""
-        self._leave(0)
+        self._leave_folders(0)
 
     def _write_file(self, folder: int, name: bytes, mode: int, content: bytes | StoredObject) -> None:
         file = os.open(name, _NEW_FILE, mode, dir_fd=folder)
@@ -104,7 +104,7 @@ class TreeWriter:
         shared = 0
         while shared < min(len(parents), len(self._names)) and parents[shared] == self._names[shared]:
             shared += 1
-        self._leave(shared)
+        self._leave_folders(shared)
         for parent in parents[shared:]:
             self._open.append(self._enter_one(self._open[-1], parent, path))
             self._names.append(parent)
@@ -119,7 +119,7 @@ class TreeWriter:
         except OSError as error:
             raise DeniedError(f"the tree holds a file above {display(path)}", code="unsafe_path") from error
 
-    def _leave(self, depth: int) -> None:
+    def _leave_folders(self, depth: int) -> None:
         while len(self._names) > depth:
             self._names.pop()
             os.close(self._open.pop())

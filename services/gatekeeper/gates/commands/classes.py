@@ -103,7 +103,7 @@ def classify(argv: Sequence[str]) -> frozenset[CommandClass]:
     for start in programs_named:
         program, rest = words[start], words[start + 1 :]
         found.update(kind for kind, programs in _PROGRAMS.items() if program in programs.split())
-        found.update(kind for kind, runs in _RUNS.items() if any(_runs(run.split(), program, rest) for run in runs))
+        found.update(kind for kind, runs in _RUNS.items() if any(_runs_program(run.split(), program, rest) for run in runs))
         if program == "rm" and any(_deletes_much(word) for word in rest):
             found.add(_DESTROYS)
         if program == "git" and "push" in rest and any(word.startswith(("+", ":")) for word in rest):
@@ -145,7 +145,7 @@ def _deletes_much(word: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and not _DELETING_FLAGS.isdisjoint(word)
 
 
-def _runs(run: Sequence[str], program: str, words: Sequence[str]) -> bool:
+def _runs_program(run: Sequence[str], program: str, words: Sequence[str]) -> bool:
     """Return whether ``program`` and, in order, the other words of ``run`` occur."""
     left = iter(words)
     return program in run[0].split("|") and all(any(word in each.split("|") for word in left) for each in run[1:])

@@ -268,9 +268,9 @@ class Conversation:
 
     def _update(self, update: dict[str, object]) -> None:
         for item in self._dialect.read(update):
-            self._hear(item)
+            self._hear_update(item)
 
-    def _hear(self, update: AgentUpdate) -> None:
+    def _hear_update(self, update: AgentUpdate) -> None:
         match update:
             case MessagePart(text, message, meta):
                 self._counted = self._rules.add(self._counted, meta)

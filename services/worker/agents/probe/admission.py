@@ -121,13 +121,13 @@ def read_admission(folder: Path, agent: InstalledAgent) -> Admission:
         with (folder / f"{name}.json").open("rb") as file:
             found = read_json(file.read(_MOST_BYTES), Admission)
     except (OSError, UnreadableDocumentError) as error:
-        raise _refusal(name, "was not probed here") from error
+        raise _admission_refusal(name, "was not probed here") from error
     now = (name, program_digest(agent.argv), _entry_digest(agent.entry))
     if (found.agent, found.program_sha256, found.entry_sha256) != now:
-        raise _refusal(name, "is another one than was probed here")
+        raise _admission_refusal(name, "is another one than was probed here")
     if not found.admitted:
         failed = ", ".join(f"{each.step}: {each.found}" for each in found.steps if each.outcome == "failed")
-        raise _refusal(name, f"did not pass the probe ({failed})")
+        raise _admission_refusal(name, f"did not pass the probe ({failed})")
     return found
 
 
@@ -161,7 +161,7 @@ SETTINGS: Final = frozenset(
 )
 
 
-def _refusal(agent: str, why: str) -> DeniedError:
+def _admission_refusal(agent: str, why: str) -> DeniedError:
     return DeniedError(f"the agent {agent} {why}; run: gatewright agents probe {agent}", code="agent_not_admitted")
 
 

@@ -48,10 +48,10 @@ def list_letters(
     json_output: JsonOutput = False,
 ) -> None:
     """List open dead letters, oldest first."""
-    asyncio.run(_list(role, everything=everything, json_output=json_output))
+    asyncio.run(_list_letters(role, everything=everything, json_output=json_output))
 
 
-async def _list(role: str | None, *, everything: bool, json_output: bool) -> None:
+async def _list_letters(role: str | None, *, everything: bool, json_output: bool) -> None:
     async with _letters() as letters:
         found = await letters.all()
     now = SystemClock().now()

@@ -25,7 +25,7 @@ def main() -> None:
     gc.set_threshold(_YOUNG)
     # Python's own handler raises at any point of the program. Inside an import the exception can be swallowed, and the
     # interrupt is lost. So an interrupt just exits, until a command has something to undo and sets its own handler.
-    signal.signal(signal.SIGINT, _leave)
+    signal.signal(signal.SIGINT, _leave_at_signal)
     sys.excepthook = _report_defect
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -51,7 +51,7 @@ def _carry_out(ahead: Begun | None) -> NoReturn:
     sys.exit()
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _leave_at_signal(_number: int, _frame: FrameType | None) -> None:
     os.write(2, b"interrupted\n")
     os._exit(1)
 

@@ -62,7 +62,7 @@ def _variable(field: str) -> str:
     return f"{_PREFIX}{field.upper()}"
 
 
-def _path(kind: type[Any], value: Any) -> Any:
+def _convert_path(kind: type[Any], value: Any) -> Any:
     return kind(value)
 
 
@@ -74,7 +74,7 @@ class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename=_var
         """Read the settings. Raises ConfigurationError."""
         variables = {name: value for name, value in os.environ.items() if value}
         try:
-            return msgspec.convert(variables, cls, strict=False, dec_hook=_path)
+            return msgspec.convert(variables, cls, strict=False, dec_hook=_convert_path)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"a {_PREFIX} variable is wrong: {error}") from error
 

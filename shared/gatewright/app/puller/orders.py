@@ -84,7 +84,7 @@ class OrderDesk:
 
     async def _result(self, message: Message) -> EnvironmentResult:
         digest = hashlib.sha256(message.data).hexdigest()
-        work = self._works.get(digest) or self._begin(digest, message)  # 1
+        work = self._works.get(digest) or self._begin_work(digest, message)  # 1
         await asyncio.wait({work.task}, timeout=self._hold)  # 2
         notes = tuple(work.notes)
         if not work.task.done():
@@ -93,7 +93,7 @@ class OrderDesk:
             raise UnavailableError("the puller is being stopped: send the order again", code="service_stopping")
         return EnvironmentResult(order_sha256=digest, state="READY", environments=work.task.result(), notes=notes)
 
-    def _begin(self, digest: str, message: Message) -> _Work:
+    def _begin_work(self, digest: str, message: Message) -> _Work:
         publisher = message.subject.removeprefix(ENVIRONMENT_SUBJECT).removeprefix(".")
         order = codec.decode(message.data, EnvironmentOrder)
         held = Counter(work.publisher for work in self._works.values())

@@ -76,7 +76,7 @@ def _proposal(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         field("Risk Tier", _risk_words(run)),
         *_files(change),
         field("Tests", _tests_words(run.tests)),
-        *_commands(run.tests),
+        *_command_lines(run.tests),
         field("Perf/SLO", f"the run took {seconds_words(_seconds(run.tests))} in tests; a target is {NOT_MEASURED}"),
         field("Security", _gates_words(history.decisive, ("diff", "integrated", "reviewer"))),
         field("Compliance", _gates_words(history.decisive, ("policy", "plan"))),
@@ -174,7 +174,7 @@ def _tests_words(report: TestReport | None) -> str:
     return f"{report.status}, {good} of {len(report.commands)} commands ended with 0; {coverage}"
 
 
-def _commands(report: TestReport | None) -> list[str]:
+def _command_lines(report: TestReport | None) -> list[str]:
     lines = []
     for command in report.commands[:MOST] if report else ():
         ended = "timed out" if command.timed_out else f"exit code {command.exit_code}"

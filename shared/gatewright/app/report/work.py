@@ -109,7 +109,7 @@ def reconciliation_table(account: BundleAccount) -> Iterator[Element]:
     yield tag(
         "p", None, tag("b", None, "The plan against the evidence"), " (advice, and no gate). ", _reconciliation_words(result)
     )
-    rows = ((each.task_id, _paths(each.planned), str(each.touched), _STATES[each.state]) for each in result.shards)
+    rows = ((each.task_id, _describe_paths(each.planned), str(each.touched), _STATES[each.state]) for each in result.shards)
     yield table("work", (_HEADINGS, *rows))
     if result.more:
         yield with_class("p", "cut", f"{result.more} more shards are not shown.")
@@ -126,6 +126,6 @@ def _reconciliation_words(result: Reconciliation) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _paths(planned: NamedPaths) -> str:
+def _describe_paths(planned: NamedPaths) -> str:
     more = f" and {planned.more} more" if planned.more else ""
     return f"{', '.join(planned.paths)}{more}"

@@ -45,7 +45,7 @@ class HoldBook:
             return ()
         except OSError as error:
             raise ConfigurationError(f"{self._path} cannot be read: {error.strerror}", code="holds_unreadable") from error
-        return _parse(data, self._path)
+        return _parse_holds(data, self._path)
 
     def write(self, act: LegalHold) -> None:
         """Append one act durably, after removing a line that a crash cut off.
@@ -55,7 +55,7 @@ class HoldBook:
         with self.locked() as fd:
             data = os.pread(fd, os.fstat(fd).st_size, 0)
             whole = data[: data.rfind(b"\n") + 1]
-            is_held = act.run_id in standing(_parse(whole, self._path))
+            is_held = act.run_id in standing(_parse_holds(whole, self._path))
             if act.act == "place" and is_held:
                 raise MalformedError(f"{act.run_id} is on hold already", code="already_held")
             if act.act == "release" and not is_held:
@@ -118,7 +118,7 @@ def standing(acts: tuple[LegalHold, ...]) -> dict[str, LegalHold]:
     return {run_id: act for run_id, act in last.items() if act.act == "place"}
 
 
-def _parse(data: bytes, path: Path) -> tuple[LegalHold, ...]:
+def _parse_holds(data: bytes, path: Path) -> tuple[LegalHold, ...]:
     *lines, rest = data.split(b"\n")
     if rest:
         words = f"{path}: the last line is incomplete; the next `gatewright hold` repairs it"

@@ -40,7 +40,7 @@ def dependency_changes(path: bytes, old: bytes | None, new: bytes | None) -> Ite
         earlier = before.packages.get(name)
         if _is_elsewhere(package, usual) and (earlier is None or earlier[1:] != package[1:]):
             yield _from(name, package, earlier)
-    if words := _summary(before, after):  # 3
+    if words := _change_summary(before, after):  # 3
         yield words
 
 
@@ -88,7 +88,7 @@ def _from(name: str, package: Package, earlier: Package | None) -> str:
     return f"Takes the package {_short(name)} from {package.source}{place}; it came from {earlier.source}{before}."
 
 
-def _summary(before: Facts, after: Facts) -> str:
+def _change_summary(before: Facts, after: Facts) -> str:
     added = sorted(after.packages.keys() - before.packages.keys())
     removed = sorted(before.packages.keys() - after.packages.keys())
     both = before.packages.keys() & after.packages.keys()

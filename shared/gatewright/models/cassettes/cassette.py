@@ -154,7 +154,7 @@ class Cassette:
     def read(cls, data: bytes) -> Cassette:
         """A cassette that plays ``data``. Raises MalformedError (``cassette_invalid``)."""
         try:
-            head, calls = _parse(data)
+            head, calls = _parse_cassette(data)
         except ValueError as error:
             raise MalformedError(f"no cassette: {error}", code="cassette_invalid") from None
         return cls(calls, head)
@@ -193,7 +193,7 @@ class Cassette:
         return DeniedError(f"the cassette has no such call: {words}", code="cassette_miss")
 
 
-def _parse(data: bytes) -> tuple[CassetteHead, tuple[Recorded, ...]]:
+def _parse_cassette(data: bytes) -> tuple[CassetteHead, tuple[Recorded, ...]]:
     """The head and the calls of a file. Raises ValueError."""
     first, _, rest = data.partition(b"\n")
     if len(data) > LARGEST:

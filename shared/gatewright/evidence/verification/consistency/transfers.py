@@ -68,7 +68,7 @@ def _faults(moment: Moment, event: e.TransferPlanned, ruled: bool) -> Iterator[s
     trees = {each.digest for each in manifest.sources if each.kind == "tree"}
     if trees != (set() if run.kind.searches else {run.accepted.baseline_tree} - {""}):
         yield "the manifest is about another tree than the baseline"
-    if run.contract is not None and _documents(manifest) != _order(run.contract):
+    if run.contract is not None and _document_digests(manifest) != _order(run.contract):
         yield "the manifest is about other documents than the order's"
     if manifest.bytes != sum(each.bytes for each in manifest.sources):
         yield "the manifest counts other bytes than its sources have"
@@ -80,7 +80,7 @@ def _faults(moment: Moment, event: e.TransferPlanned, ruled: bool) -> Iterator[s
         yield "a person had to approve the transfer, and no rule of the run asks"
 
 
-def _documents(manifest: TransferManifest) -> set[tuple[str, str]]:
+def _document_digests(manifest: TransferManifest) -> set[tuple[str, str]]:
     return {(each.name, each.digest) for each in manifest.sources if each.kind == "document"}
 
 
