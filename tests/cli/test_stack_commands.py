@@ -73,7 +73,18 @@ def test_detached_stack_is_the_only_one_and_goes_down_without_a_trace(repository
     assert up.returncode == 0, up.stderr
     processes = last_document(up.stdout)["processes"]
     assert [process["name"] for process in processes] == [
-        *("nats-server", "fork-server", "gatekeeper", "pm", "techlead", "worker-1", "worker-2", "reviewer", "testrunner")
+        *(
+            "nats-server",
+            "fork-server",
+            "gatekeeper",
+            "pm",
+            "techlead",
+            "worker-1",
+            "worker-2",
+            "reviewer",
+            "testrunner",
+            "puller",
+        )
     ]
     assert call_here(repository, "up", "--detach").returncode == 3, "one stack at a time"
     down = call(repository, "down", "--json")
