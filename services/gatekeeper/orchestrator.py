@@ -258,7 +258,7 @@ class Orchestrator:
             after = (await self._step(run_id, Continue(f"{message_id}:{step}"))).run
             if after is not None and next_step(after) == step:
                 if step == "pull":
-                    self._pull_again(run_id)
+                    self._wake_later(self.pulling, run_id, _PULL_PAUSE)
                 return  # the run waits for locks, the puller, or in the merge queue
 
     def _account_wait(self, run: Run) -> float:
@@ -273,27 +273,20 @@ class Orchestrator:
 
         A process that ends leaves the seal to others.
         """
-        if run_id not in self.sealing_later:
-            waiting = asyncio.get_running_loop().create_task(self._seal_without(run_id, seconds))
-            self.sealing_later[run_id] = waiting
-            waiting.add_done_callback(lambda _: self.sealing_later.pop(run_id, None))
+        self._wake_later(self.sealing_later, run_id, seconds)
 
-    def _pull_again(self, run_id: str) -> None:
-        """Ask the puller again after a pause, in which the run's other inputs have their turn."""
-        if run_id not in self.pulling:
-            asking = asyncio.get_running_loop().create_task(self._pull_later(run_id))
-            self.pulling[run_id] = asking
-            asking.add_done_callback(lambda _: self.pulling.pop(run_id, None))
+    def _wake_later(self, waiting: dict[str, asyncio.Task[None]], run_id: str, seconds: float) -> None:
+        """Continue a run after a pause, in which its other inputs have their turn, unless it is in ``waiting`` already."""
 
-    async def _pull_later(self, run_id: str) -> None:
-        await asyncio.sleep(_PULL_PAUSE)
-        self.pulling.pop(run_id, None)
-        await self._wake(run_id)
+        async def wake() -> None:
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                waiting.pop(run_id, None)
+            await self._wake(run_id)
 
-    async def _seal_without(self, run_id: str, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self.sealing_later.pop(run_id, None)
-        await self._wake(run_id)
+        if run_id not in waiting:
+            waiting[run_id] = asyncio.get_running_loop().create_task(wake())
 
     async def _step(self, run_id: str, item: Input, assumed: Position | None = None) -> Outcome:
         """Judge, decide, append, execute; start again when another gatekeeper appended first.

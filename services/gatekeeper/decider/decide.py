@@ -383,10 +383,10 @@ def _pull(draft: Draft, verdict: PullVerdict | None) -> None:
     """Record the pulled environments and order the tests in them; nothing while the puller works."""
     if verdict is not None and verdict.waits:
         return
-    order = draft.run.candidate.order if draft.run.candidate is not None else None
-    if _passing(draft, () if verdict is None else (verdict,)) and verdict is not None and order is not None:
-        tree = draft.run.candidate.tree if draft.run.candidate is not None else ""
-        draft.add(e.EnvironmentPulled(tree=tree, order_sha256=order.sha256, environments=verdict.environments))
+    candidate, order = draft.run.candidate, draft.run.changed_order
+    passing = _passing(draft, () if verdict is None else (verdict,))
+    if passing and verdict is not None and candidate is not None and order is not None:
+        draft.add(e.EnvironmentPulled(tree=candidate.tree, order_sha256=order.sha256, environments=verdict.environments))
         draft.dispatch_judge("testrunner", orders.testing)
 
 

@@ -274,7 +274,7 @@ def make_request(
         batch=rule.batch and rule.risk != "high",
         escalates_from=before.request_id if before is not None else None,
         transfers=asked_transfers(run) if rule.reason == "transfer" else (),
-        order_sha256=candidate.order.sha256 if stage == "environment" and candidate is not None and candidate.order else None,
+        order_sha256=run.changed_order.sha256 if stage == "environment" and run.changed_order is not None else None,
     )
 
 
@@ -479,11 +479,18 @@ def is_about(request: ApprovalRequest, run: Run, contract: TaskContract) -> bool
     if request.stage == "round" and request.attempt != run.attempt:
         return False
     if request.stage == "environment":
-        order = run.candidate.order if run.candidate is not None else None
-        same = order is not None and request.order_sha256 == order.sha256
-        return same and request.contract_sha256 == contract_digest(contract)
+        shown = run.changed_order is not None and request.order_sha256 == run.changed_order.sha256
+        return shown and request.contract_sha256 == contract_digest(contract)
     tree = run.candidate.tree if request.stage not in _NO_CANDIDATE and run.candidate is not None else ""
     return request.contract_sha256 == contract_digest(contract) and request.candidate_tree == tree
+
+
+def _network_words(run: Run, rule: ApprovalRule, contract: TaskContract) -> str:
+    network, order = contract.tool_permissions.network, run.changed_order
+    words = f"network access: {network}" if network != "deny" else ""
+    if rule_stage(run, rule) != "environment":
+        return words
+    return f"{words}; changed packages: {', '.join(order.files)}" if order is not None else ""
 
 
 def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
@@ -494,10 +501,7 @@ def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:
         case "path_class":
             return "; ".join(found_words(run, f"{PATH_CLASS}{rule.name}"))
         case "network":
-            network, order = contract.tool_permissions.network, run.candidate.order if run.candidate is not None else None
-            words = f"network access: {network}" if network != "deny" else ""
-            pulls = rule_stage(run, rule) == "environment"
-            return words if not pulls else f"{words}; changed packages: {', '.join(order.files)}" if order is not None else ""
+            return _network_words(run, rule, contract)
         case "agent":
             kinds = sorted(_makers(contract)) if run.kind.lands else ()
             return f"the change is made by: {', '.join(kinds)}" if kinds else ""

@@ -188,12 +188,8 @@ def expected_evidence(
             return tuple(_citations(run, report))
         case "integrated":
             return tuple(_integrated_evidence(run, _first(following, e.CandidateComposed)))
-        case "queue" | "landing" | "environment":
-            return (
-                tuple(_pulled(run)) if report.gate == "environment" else tuple(_landing(run, _first(following, e.Landed), held))
-            )
         case _:
-            return ()
+            return tuple(_after_review(run, report.gate, _first(following, e.Landed), held))
 
 
 def faults_of_evidence(report: GateReport, expected: Sequence[LookedAt]) -> Iterator[str]:
@@ -262,10 +258,17 @@ def _candidate(run: Run) -> Iterator[LookedAt]:
         yield LookedAt(CANDIDATE_TREE, run.candidate.tree)
 
 
+def _after_review(run: Run, gate: GateName, landed: e.Landed | None, held: e.RosterHeld | None) -> Iterator[LookedAt]:
+    if gate in {"queue", "landing"}:
+        yield from _landing(run, landed, held)
+    elif gate == "environment":
+        yield from _pulled(run)
+
+
 def _pulled(run: Run) -> Iterator[LookedAt]:
     yield from _candidate(run)
-    if run.candidate is not None and run.candidate.order is not None:
-        yield LookedAt(ORDER, run.candidate.order.sha256)
+    if run.changed_order is not None:
+        yield LookedAt(ORDER, run.changed_order.sha256)
 
 
 def _calls(run: Run, asked: Consultation | Sequence[Artifact] | None) -> Iterator[LookedAt]:

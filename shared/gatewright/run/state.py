@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gatewright.run.events.lifecycle import BundleSealed, RunAccepted, RunExpired
     from gatewright.run.events.orders import LocksTaken
     from gatewright.run.events.people import ApprovalByGrant, ApprovalDecided
-    from gatewright.run.events.work import CandidateComposed, EnvironmentPulled, TaskInterrupted
+    from gatewright.run.events.work import CandidateComposed, ChangedOrder, EnvironmentPulled, TaskInterrupted
 
 #: Statuses of a request by which it is approved.
 AGREED: frozenset[ApprovalStatus] = frozenset({"approved", "autopilot", "granted"})
@@ -251,9 +251,14 @@ class Run(Struct, frozen=True):
         return KINDS[self.accepted.task_type]
 
     @property
+    def changed_order(self) -> ChangedOrder | None:
+        """The order of environments for the candidate's own packages; None if it needs none."""
+        return self.candidate.order if self.candidate is not None else None
+
+    @property
     def awaits_environment(self) -> bool:
         """Whether the packages of the candidate must be pulled before its tests."""
-        return self.candidate is not None and self.candidate.order is not None and self.pulled is None
+        return self.changed_order is not None and self.pulled is None
 
     def has_agreed_order(self, sha256: str) -> bool:
         """Return whether an approval of the current contract is about exactly this order of environments."""

@@ -60,7 +60,7 @@ def gates_required(run: Run) -> tuple[str, ...]:
     asked = {"plan": kind.plans, "locks": kind.lands, "diff": kind.lands, "citations": kind.searches}
     asked |= {"integrated": kind.works or kind.examines, "reviewer": kind.reviews, "tests": kind.tests, "landing": kind.lands}
     asked |= {"approval": bool(approvals_required(run)), "queue": lands_by_queue(run)}
-    asked |= {"environment": run.candidate is not None and run.candidate.order is not None}
+    asked |= {"environment": run.changed_order is not None}
     return tuple(gate for gate in GATES if asked.get(gate, True))
 
 

@@ -66,7 +66,7 @@ async def _order_on(judge: BoundedJudge, mirror: Mirror, tree: str, commands: Se
     """Return the order for ``commands`` on ``tree``. Raises GitError, BeyondLimitError."""
     listed = await list_tree(mirror, tree, largest=_LARGEST)
     paths = tuple(sorted(listed.paths))
-    wanted = [path for path in paths if posixpath.basename(path) in _NAMES or "requirements" in path]
+    wanted = [path for path in paths if _names_packages(path)]
     files: dict[str, bytes | None] = {}
     for _ in range(_MOST_QUESTIONS):
         files |= {path: await listed.read(path) for path in wanted}
@@ -90,8 +90,8 @@ async def find_order(context: ChangeContext, candidate: ComposedCandidate, run: 
     report, contract = context.report, context.contract
     network, commands = contract.tool_permissions.network, [test.cmd for test in contract.acceptance_tests]
     if network == "deny" or not candidate.changes:
-        locks = [each.path for each in candidate.changes if posixpath.basename(each.path.decode("utf-8", "replace")) in _NAMES]
-        if contract.environment is not None and (paths := [*locks, *_requirements(candidate)]):
+        paths = [each.path for each in candidate.changes if _names_packages(each.path.decode("utf-8", "replace"))]
+        if contract.environment is not None and paths:
             words = "the tests see the packages of the baseline; --network on-request pulls those of the change"
             report.remark(RULE, words, paths[0])
         return None
@@ -110,8 +110,8 @@ async def find_order(context: ChangeContext, candidate: ComposedCandidate, run: 
     return found
 
 
-def _requirements(candidate: ComposedCandidate) -> list[bytes]:
-    return [each.path for each in candidate.changes if b"requirements" in each.path and each.path.endswith(b".txt")]
+def _names_packages(path: str) -> bool:
+    return posixpath.basename(path) in _NAMES or ("requirements" in path and path.endswith(".txt"))
 
 
 @dataclass(frozen=True)

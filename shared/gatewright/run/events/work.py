@@ -210,7 +210,7 @@ class EnvironmentPulled(RunEvent, frozen=True):
         return Environment(prefix=prefixes[0], others=others) if prefixes else None
 
     def may_follow(self, run: Run) -> str:
-        order = run.candidate.order if run.candidate is not None else None
+        order = run.changed_order
         if run.state != "S4" or run.tests is not None or not run.awaits_environment:
             return "the tests need no environment of their own now"
         if run.candidate is None or order is None or (self.tree, self.order_sha256) != (run.candidate.tree, order.sha256):

@@ -20,9 +20,11 @@ IGNORED = "gate_ignored"
 CONTRADICTS = "gate_contradicts"
 #: Verdicts on the order; they remain valid in a fix round.
 _LASTING = frozenset({"schema", "policy", "plan"})
-#: Gates that must have passed a chosen candidate, beside the diff gate.
-_PULLED_AFTER: tuple[GateName, ...] = ("integrated", "environment")
-_CHOSEN_AFTER: tuple[GateName, ...] = ("integrated", "reviewer", "tests")
+#: Gates that must have passed before an event, beside the diff gate.
+_BEFORE: Mapping[type[e.RunEvent], tuple[GateName, ...]] = {
+    e.CandidateChosen: ("integrated", "reviewer", "tests"),
+    e.EnvironmentPulled: ("integrated", "environment"),
+}
 
 
 @dataclass
@@ -148,7 +150,7 @@ def _looked_at(run: Run, report: GateReport) -> Mapping[str, tuple[str, str]]:
         case "landing" if run.state == QUEUED:
             return {}  # the receipt proves the tree
         case "environment":
-            order = run.candidate.order if run.candidate is not None else None
+            order = run.changed_order
             facts = {"candidate_tree": (tree, layout.GIT_CANDIDATE)}
             return facts | ({ORDER: (order.sha256, layout.EVENTS)} if order is not None else {})
         case "reviewer" | "tests" | "approval" | "queue" | "landing":
@@ -179,7 +181,7 @@ def _check_allowed(moment: Moment, standing: _Standing) -> Iterator[Contradictio
         case e.TaskDispatched(role="testrunner") if moment.candidate:
             yield from _need(moment, standing, "reviewer", layout.REVIEW_REPORT)
         case e.CandidateChosen() | e.EnvironmentPulled():
-            for gate in _CHOSEN_AFTER if isinstance(moment.payload, e.CandidateChosen) else _PULLED_AFTER:
+            for gate in _BEFORE[type(moment.payload)]:
                 yield from _need(moment, standing, gate, layout.EVENTS)
         case e.StateEntered(state="S4") if not run.candidates:
             before: GateName = "reviewer" if run.kind.reviews else "integrated"
