@@ -195,7 +195,7 @@ class BudgetAccounts:
             tidied = await self._tidied(accounts, now)
             return tidied, tidied.of(_day(entry, now))
 
-        return await self._change(entry, tidy)
+        return await self._update_accounts(entry, tidy)
 
     async def _reserve(self, run_id: str, entry: OrganisationBudget, wanted: Amount, now: datetime) -> bool:
         """Reserve in one entry. Return whether the run had no reservation there before."""
@@ -210,7 +210,7 @@ class BudgetAccounts:
                 after = accounts.of(day).reserve(run_id, wanted, entry, now)
             return (accounts, accounts.of(day).used) if after is None else (accounts.having(day, after), new)
 
-        used = await self._change(entry, change)
+        used = await self._update_accounts(entry, change)
         if isinstance(used, Amount):
             ends = entry.ends(now)
             left = f"the budget {entry.name} has {_left(entry, used)} left this {entry.period}"
@@ -234,7 +234,7 @@ class BudgetAccounts:
         async def change(accounts: EntryAccounts) -> tuple[EntryAccounts, None]:
             return accounts.settle(run_id, really), None
 
-        await self._change(entry, change)
+        await self._update_accounts(entry, change)
 
     async def _release(self, entry: OrganisationBudget, run_id: str, now: datetime) -> None:
         """Return a reservation of the current period."""
@@ -243,9 +243,9 @@ class BudgetAccounts:
         async def change(accounts: EntryAccounts) -> tuple[EntryAccounts, None]:
             return accounts.having(day, accounts.of(day).settle(run_id, Amount())), None
 
-        await self._change(entry, change)
+        await self._update_accounts(entry, change)
 
-    async def _change(
+    async def _update_accounts(
         self, entry: OrganisationBudget, change: Callable[[EntryAccounts], Awaitable[tuple[EntryAccounts, Result]]]
     ) -> Result:
         key = f"budgets.{entry.name}.{entry.period}"

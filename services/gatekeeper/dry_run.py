@@ -103,7 +103,7 @@ async def dry_run(question: DryRunQuestion, scratch: Path) -> DryRunResult:
         if mirror is None:
             unjudged.append("the change: without the repository (--repo) there is no tree to judge; a run would fail here")
         else:
-            report, judged_files = await _change(question, contract, policies, mirror, commit)
+            report, judged_files = await _judge_change(question, contract, policies, mirror, commit)
             reports.append(report)
     return DryRunResult(tuple(reports), tuple(unjudged), judged_files)
 
@@ -168,7 +168,7 @@ def _publisher(context: GateContext, name: str, kind: SubmissionKind, contract: 
         report.violate(fault.code, rule, f"{fault.pointer or '/'}: {fault.message}")
 
 
-async def _change(
+async def _judge_change(
     question: DryRunQuestion, contract: TaskContract, policies: Policies, mirror: Mirror, commit: str
 ) -> tuple[GateReport, int | None]:
     """Judge a change by the diff gate and the integrated gate, in one report. Return the number of judged files.

@@ -348,14 +348,14 @@ class Orchestrator:
             if self.accounts is not None:
                 await self.accounts.settle(run)
             return
-        await asyncio.gather(self.dispatcher.give(run, transition.commands), self._keep(run, transition))
+        await asyncio.gather(self.dispatcher.give(run, transition.commands), self._write_events(run, transition))
         if run.ended:
             self.behind.pop(run.run_id, None)  # the seal writes all events
             await self._stop_work(run)
         elif run.state in WAITING and run.locks is None:
             await self._release(run)
 
-    async def _keep(self, run: Run, transition: Transition) -> None:
+    async def _write_events(self, run: Run, transition: Transition) -> None:
         """Write the events to the bundle. If the disk refuses, the run is blocked until it accepts them."""
         try:
             await self.bundles.append(run, transition.events)

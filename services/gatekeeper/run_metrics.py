@@ -138,7 +138,7 @@ def by_label(depths: Sequence[QueueDepth]) -> dict[tuple[QueueName, str, QueueCl
     The operator chooses the names of pools; those beyond ``MOST_POOLS`` share one label.
     """
     attended = {_pool(depth.queue) for depth in depths if depth.pulls or depth.in_hand or depth.paused}
-    named = sorted({_name(depth.queue) for depth in depths if depth.queue.stream == "TASKS"})[:MOST_POOLS]
+    named = sorted({_queue_name(depth.queue) for depth in depths if depth.queue.stream == "TASKS"})[:MOST_POOLS]
     looks: dict[tuple[QueueName, str, QueueClass], QueueLook] = {}
     for depth in depths:
         unattended = 0 if _pool(depth.queue) in attended else depth.waiting
@@ -150,13 +150,13 @@ def by_label(depths: Sequence[QueueDepth]) -> dict[tuple[QueueName, str, QueueCl
 
 def _label(queue: Consumer, named: Collection[str]) -> tuple[QueueName, str, QueueClass]:
     if queue.stream == "TASKS" and queue.owner in _ROLES:
-        pool = _name(queue) if _name(queue) in named else OTHER
+        pool = _queue_name(queue) if _queue_name(queue) in named else OTHER
         return _ROLES[queue.owner], pool, _CLASSES.get(queue.subject.rpartition(".")[2], "none")
     own: QueueName = "intake" if intake_publisher(queue.stream) else _OWN_QUEUES.get(queue.stream, "other")
     return own, NO_POOL, "none"
 
 
-def _name(queue: Consumer) -> str:
+def _queue_name(queue: Consumer) -> str:
     """Return the name of a queue, such as ``gpu`` of ``gw.task.worker.gpu.high``."""
     return _pool(queue).rpartition(".")[2]
 

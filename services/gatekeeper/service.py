@@ -96,7 +96,7 @@ async def serve(service: Service, settings: Settings) -> None:
     coming = PublisherQueues(service.bus, inputs, service.log)
     room = settings.mirror_room("gatekeeper", orchestrator.ledger.baselines)
     async with contextlib.AsyncExitStack() as stack:
-        queues = [await _open(service, consumer, stack) for consumer in _STANDING_QUEUES]
+        queues = [await _open_consumer(service, consumer, stack) for consumer in _STANDING_QUEUES]
         async with asyncio.TaskGroup() as group:
             # In parallel: the first secret scan waits for it, and the process ends if it fails.
             group.create_task(asyncio.to_thread(submissions.scanner.prepare))
@@ -346,7 +346,9 @@ class _Debts:
                 service.readiness.has("evidence")
 
 
-async def _open(service: Service, consumer: Consumer, stack: contextlib.AsyncExitStack) -> tuple[Consumer, Subscription]:
+async def _open_consumer(
+    service: Service, consumer: Consumer, stack: contextlib.AsyncExitStack
+) -> tuple[Consumer, Subscription]:
     subscription = await repeat_until_answered(lambda: service.bus.consume(consumer), useless=service.stop.is_set)
     stack.push_async_callback(subscription.close)
     return consumer, subscription

@@ -87,7 +87,7 @@ def check_complete(request: RunRequest) -> None:
         MalformedError: has a fault for everything that is missing or unusable, by JSON pointer into the request. Its code is
             ``request_incomplete`` when a field is missing, else that of the first fault.
     """
-    faults = (*_missing(request), *_paths(request), *_artifacts(request), *_sharding(request))
+    faults = (*_missing_fields(request), *_paths(request), *_artifacts(request), *_sharding(request))
     missing = [fault.pointer for fault in faults if fault.code == "required"]
     if missing:
         raise MalformedError(f"the request lacks {', '.join(missing)}", faults=faults, code=INCOMPLETE)
@@ -95,7 +95,7 @@ def check_complete(request: RunRequest) -> None:
         raise MalformedError(f"{faults[0].pointer}: {faults[0].message}", faults=faults, code=faults[0].code)
 
 
-def _missing(request: RunRequest) -> Iterator[Fault]:
+def _missing_fields(request: RunRequest) -> Iterator[Fault]:
     unread = KINDS[request.task_type].unread
     if not request.allowed_paths and "allowed_paths" not in unread:
         yield _required_fault("/allowed_paths", "the paths that may be changed")

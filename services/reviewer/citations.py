@@ -25,14 +25,14 @@ class CitationReview:
         texts, found = {}, []
         for source in bundle.sources:
             try:
-                texts[source.name] = await self._text(task, source, artifacts)
+                texts[source.name] = await self._source_text(task, source, artifacts)
             except (MalformedError, DeniedError) as error:
                 found.append(Finding(code=error.reason, message=f"{source.name}: {error.message}", blocking=True))
         # The gatekeeper applies the policy on independent hosts.
         broken = broken_citations(bundle, texts, hosts=1)
         return (*found, *(Finding(code=each.code, message=each.detail, blocking=True) for each in broken))
 
-    async def _text(self, task: TaskContract, source: EvidenceSource, artifacts: ArtifactPort) -> str:
+    async def _source_text(self, task: TaskContract, source: EvidenceSource, artifacts: ArtifactPort) -> str:
         content = await read_artifact(task, content_name(source), artifacts)
         text = await self._texts.read(content, source.media_type or "")
         if hashlib.sha256(text.encode()).hexdigest() != source.text_sha256:

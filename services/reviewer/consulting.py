@@ -112,7 +112,7 @@ def _one_line(text: str) -> str:
 
 def candidate_lines(subject: Subject) -> Lines:
     """Of every changed file."""
-    return {display(file.path): _lines(file.new) if not file.is_binary else 0 for file in subject.files}
+    return {display(file.path): _count_lines(file.new) if not file.is_binary else 0 for file in subject.files}
 
 
 def anchor_findings(opinion: ReviewOpinion, lines: Lines) -> tuple[tuple[Finding, ...], tuple[Clamp, ...]]:
@@ -153,7 +153,7 @@ def _exists(path: str, line: int | None, lines: Lines) -> bool:
     return lines[path] == 0 if line is None else 1 <= line <= lines[path]
 
 
-def _lines(content: bytes | None) -> int:
+def _count_lines(content: bytes | None) -> int:
     if not content:
         return 0
     return content.count(b"\n") + (not content.endswith(b"\n"))

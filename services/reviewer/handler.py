@@ -206,7 +206,7 @@ def _is_confined(mirrors: Path) -> bool:
 
 async def _changed_files(candidate: RebuiltCandidate) -> tuple[ChangedFile, ...]:
     changes = await candidate.mirror.changes(candidate.baseline_tree, candidate.tree)
-    contents = await _contents(changes, candidate.mirror)
+    contents = await _changed_contents(changes, candidate.mirror)
     return tuple(
         ChangedFile(
             change,
@@ -217,7 +217,7 @@ async def _changed_files(candidate: RebuiltCandidate) -> tuple[ChangedFile, ...]
     )
 
 
-async def _contents(changes: tuple[TreeChange, ...], mirror: Mirror) -> dict[str, bytes]:
+async def _changed_contents(changes: tuple[TreeChange, ...], mirror: Mirror) -> dict[str, bytes]:
     old = {change.old_id for change in changes if change.old_mode not in NO_CONTENT}
     new = {change.new_id for change in changes if change.new_mode not in NO_CONTENT}
     return await mirror.blobs(old | new, MOST_CONTENT)

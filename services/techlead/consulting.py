@@ -59,7 +59,7 @@ class PlanConsultant:
         prompt = techlead_order(self._library, task, names, most, memory, may_ask=may_ask)
 
         async def rules(proposal: PlanProposal) -> Sequence[Fault]:
-            return self._faults(task, proposal, files, most)
+            return self._proposal_faults(task, proposal, files, most)
 
         asking = Asking(StructuredQuestion(prompt, PlanProposal, rules))
         async with self._models.session(task.budget, context, task.log_refs.run_id, task.task_id) as session:
@@ -73,7 +73,9 @@ class PlanConsultant:
         record = await consultation_of(asking, proposal, session.spent, kept, clamped=left, blocked=blocked)
         return Split(groups_of(proposal, files), record)
 
-    def _faults(self, task: TaskContract, proposal: PlanProposal, files: Sequence[bytes], most: int) -> tuple[Fault, ...]:
+    def _proposal_faults(
+        self, task: TaskContract, proposal: PlanProposal, files: Sequence[bytes], most: int
+    ) -> tuple[Fault, ...]:
         """Return faults: 1. too many shards 2. paths that a contract may not name 3. faults of the plan by the plan gate's
         rules.
         """

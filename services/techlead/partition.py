@@ -115,10 +115,10 @@ def _group_units(units: Sequence[_Unit], count: int) -> list[list[_Unit]]:
 def _next_split(tree: Sequence[bytes], units: Sequence[_Unit], count: int) -> tuple[_Unit, list[_Unit]] | None:
     """The directory to split next, and its children; None when the groups are fair or nothing can be split."""
     groups = _group_units(units, count)
-    heaviest = max(groups, key=_load, default=[])
+    heaviest = max(groups, key=_total_size, default=[])
     if len(groups) < _goal(units, count):
         candidates: Sequence[_Unit] = units
-    elif groups and _load(heaviest) > 1 + _TOLERANCE * sum(map(_load, groups)) / len(groups):
+    elif groups and _total_size(heaviest) > 1 + _TOLERANCE * sum(map(_total_size, groups)) / len(groups):
         candidates = heaviest
     else:
         return None
@@ -161,18 +161,18 @@ def _span(tree: Sequence[bytes], path: str) -> tuple[int, int]:
     return bisect_left(tree, exact + b"/"), bisect_left(tree, exact + b"0")
 
 
-def _load(group: Sequence[_Unit]) -> int:
+def _total_size(group: Sequence[_Unit]) -> int:
     return sum(unit.size for unit in group)
 
 
 def _name_groups(groups: Sequence[Sequence[_Unit]], empty: Sequence[str]) -> tuple[Group, ...]:
     if not groups:
         return (Group(tuple(sorted(empty)), 0),)
-    smallest = min(range(len(groups)), key=lambda number: (_load(groups[number]), number))
+    smallest = min(range(len(groups)), key=lambda number: (_total_size(groups[number]), number))
     made = [
         Group(
             tuple(sorted([unit.path for unit in group] + (list(empty) if number == smallest else []))),
-            _load(group),
+            _total_size(group),
             terminal=all(unit.terminal for unit in group),
         )
         for number, group in enumerate(groups)

@@ -93,7 +93,7 @@ async def deciding_paths(
     if not changes:
         return frozenset()
     before = await list_tree(candidate.mirror, candidate.baseline)
-    readings = [await what_is_read([argv], partial(_contents, files)) for files in (before, tree)]
+    readings = [await what_is_read([argv], partial(_read_files, files)) for files in (before, tree)]
     found = {
         change.path
         for change in changes
@@ -119,7 +119,7 @@ async def _settings_change(change: TreeChange, before: TreeFiles, now: TreeFiles
     return bool(await asyncio.to_thread(settings.changed_settings, change.path, old, new))
 
 
-async def _contents(tree: TreeFiles, names: Sequence[str]) -> Mapping[str, bytes]:
+async def _read_files(tree: TreeFiles, names: Sequence[str]) -> Mapping[str, bytes]:
     found = {name: await tree.read(name) for name in names if name in tree.paths}
     return {name: content for name, content in found.items() if content is not None and len(content) <= commands.MOST_BYTES}
 

@@ -117,7 +117,7 @@ class BuildCache:
             if held is not None:
                 os.close(held)
             await confirmed()
-            await self._make(order, place, prefix, limits)
+            await self._make_cache(order, place, prefix, limits)
             held = hold(place, exclusive=False)
         try:
             if held is not None:
@@ -128,7 +128,7 @@ class BuildCache:
             if held is not None:
                 os.close(held)
 
-    async def _make(self, order: _Order, place: Path, prefix: Environments | None, limits: SandboxLimits) -> None:
+    async def _make_cache(self, order: _Order, place: Path, prefix: Environments | None, limits: SandboxLimits) -> None:
         """Unless another process has made it meanwhile, or runs are using the old one. A full disk keeps nothing."""
         makers = await wait_for_hold(place.parent / f".makers-{place.name[:2]}")
         try:
@@ -139,7 +139,7 @@ class BuildCache:
             async with self._workspaces.open(candidate.mirror, candidate.baseline) as workspace:
                 built = await self._built_folder(order.build, workspace, prefix, limits)
                 record = _Record(time.time(), frozenset(entry.object_id for entry in order.sources))
-                await finish(_keep, place, built, record)
+                await finish(_replace_cache, place, built, record)
         finally:
             os.close(makers)
 
@@ -179,7 +179,7 @@ def _read_record(place: Path) -> _Record | None:
         return None
 
 
-def _keep(place: Path, built: Path | None, record: _Record) -> None:
+def _replace_cache(place: Path, built: Path | None, record: _Record) -> None:
     """Take the place of what was kept there, unless that is in use; and forget what was not used for longest."""
     fresh = place.parent / f".new-{uuid.uuid4().hex}"
     try:

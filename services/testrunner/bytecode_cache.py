@@ -80,7 +80,7 @@ class BytecodeCache:
         if self._folder is not None and environment and paths:
             data = msgspec.json.encode(_Loaded(framework, tuple(paths)))
             place = _below(self._folder, environment) / _LOADED / key_of("", argv, environment)
-            await asyncio.to_thread(_keep, place, data)
+            await asyncio.to_thread(_store_bytecode, place, data)
 
     async def of(
         self,
@@ -256,7 +256,7 @@ def _read_kept(folder: Path, sources: Mapping[bytes, _Source]) -> dict[bytes, By
 def _keep_all(root: Path, folder: Path, made: Mapping[_Source, Bytecode]) -> None:
     """And forget what was kept longest ago."""
     for source, each in made.items():
-        _keep(folder / source.name, each.name.encode() + b"\n" + each.data)
+        _store_bytecode(folder / source.name, each.name.encode() + b"\n" + each.data)
     try:
         kept = sorted((place for place in folder.iterdir() if place.is_file()), key=_age)
         for place in kept[:-_MOST_KEPT]:
@@ -275,7 +275,7 @@ def _age(place: Path) -> int:
     return place.stat().st_mtime_ns
 
 
-def _keep(place: Path, data: bytes) -> None:
+def _store_bytecode(place: Path, data: bytes) -> None:
     """A full disk keeps nothing."""
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

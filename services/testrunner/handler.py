@@ -159,7 +159,7 @@ class _Shown:
 
     def in_workspace(self, candidate: RebuiltCandidate, workspace: Workspace) -> CommandPlace:
         """The place of commands in a ``workspace`` of ``candidate``, which may have hidden files besides."""
-        digest, confirmed = _digest(self.environment.snapshot, self.given), self.environment.confirmed
+        digest, confirmed = _digest_surroundings(self.environment.snapshot, self.given), self.environment.confirmed
         return CommandPlace(
             candidate,
             workspace,
@@ -231,13 +231,13 @@ class TestRunnerHandler:
         failure = None
         try:
             try:
-                await self._run(task, session, context)
+                await self._run_commands(task, session, context)
             except _BorderMetError:
                 session.begin_again()
-                await self._run(task, session, context, plain=True)
+                await self._run_commands(task, session, context, plain=True)
         except (DeniedError, ConfigurationError, SandboxError) as error:
             failure = redact_text(f"{error.reason}: {error.message}")
-        report, _ = redact_document(self._report(task, session, context, failure=failure), self._scanner)
+        report, _ = redact_document(self._build_report(task, session, context, failure=failure), self._scanner)
         return replace(report, surroundings=await asyncio.to_thread(self._surroundings, task, session))
 
     def _surroundings(self, task: TaskContract, session: _Session) -> Surroundings:
@@ -250,7 +250,7 @@ class TestRunnerHandler:
         found = surroundings(sandbox=walls, prefix=prefix, versions=versions, environment=session.environment)
         return replace(found, inventory=session.inventory)
 
-    async def _run(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
+    async def _run_commands(self, task: TaskContract, session: _Session, context: TaskContext, *, plain: bool = False) -> None:
         seconds = task.budget.wall_sec if task.budget is not None else None
         until = None if seconds is None else time.monotonic() + seconds
         # First, so that an ERROR report names its candidate too.
@@ -269,7 +269,7 @@ class TestRunnerHandler:
 
         async def use(seen: SeenEnvironment, before: BaselineEnvironment | None = None) -> None:
             session.go_back_to(earlier, seen.snapshot)
-            environment = _digest(seen.snapshot, {})
+            environment = _digest_surroundings(seen.snapshot, {})
             compiled = await self._bytecode.of(candidate, argvs, prefix, environment, limits, seen.confirmed)
             made = (candidate, () if plain or before is not None else argvs, prefix, environment, limits, seen.confirmed)
             listing = asyncio.ensure_future(list_environment(seen, self._tables, self._scanner))
@@ -293,7 +293,7 @@ class TestRunnerHandler:
 
         async def use_both(seen: SeenEnvironment) -> None:
             await seen.confirmed()
-            before = BaselineEnvironment(shown_before, _digest(seen.snapshot, given))
+            before = BaselineEnvironment(shown_before, _digest_surroundings(seen.snapshot, given))
             await self._known.during(prefix, partial(use, before=before))
 
         await self._known.during(shown_before, use_both)
@@ -369,7 +369,7 @@ class TestRunnerHandler:
         limits = place.limits
         proved = await self._prover.run(command, place, context.progress, mutation)
         completed, name = proved.completed, command.test.name
-        environment = _digest(session.environment, {})
+        environment = _digest_surroundings(session.environment, {})
         await place.confirmed()
         await self._bytecode.remember(command.argv, environment, proved.proof.framework, proved.loaded)
         stdout, stderr, table = await asyncio.gather(
@@ -408,7 +408,7 @@ class TestRunnerHandler:
         session.redactions += clean.redactions
         return await context.artifacts.put(clean.data)
 
-    def _report(self, task: TaskContract, session: _Session, context: TaskContext, *, failure: str | None) -> TestReport:
+    def _build_report(self, task: TaskContract, session: _Session, context: TaskContext, *, failure: str | None) -> TestReport:
         failed = first_failure(session.commands, session.prefix)
         report = TestReport(
             run_id=task.log_refs.run_id,
@@ -447,7 +447,7 @@ def _build_commands(commands: Sequence[AcceptanceCommand]) -> tuple[tuple[str, .
     return tuple(command.argv for command in commands if builds(command.argv))
 
 
-def _digest(environment: EnvironmentSnapshot | None, provided: Mapping[bytes, bytes]) -> str:
+def _digest_surroundings(environment: EnvironmentSnapshot | None, provided: Mapping[bytes, bytes]) -> str:
     """Return a digest of everything that commands see beside the tree; empty for the system alone."""
     facts = [hashlib.sha256(path + b"\0" + content).hexdigest() for path, content in sorted(provided.items())]
     if environment is not None:

@@ -91,7 +91,7 @@ class Prover:
         audit = None if place.tests_base else command.test.audit
         before = place.workspace.written(required.file) if required is not None else ()
         audited_before = place.workspace.written(audit.file) if audit is not None else ()
-        proved = await self._run(command, place, progress, mutation)
+        proved = await self._prove_command(command, place, progress, mutation)
         if audit is not None and not (proved.completed.timed_out or proved.completed.stopped):
             progress()
             bounded = bound_time(place, proved.completed)
@@ -111,7 +111,7 @@ class Prover:
         )
         return dataclasses.replace(proved, proof=proof)
 
-    async def _run(
+    async def _prove_command(
         self, command: AcceptanceCommand, place: CommandPlace, progress: Callable[[], None], mutation: MutationBounds | None
     ) -> Proved:
         tree = await list_tree(place.candidate.mirror, place.candidate.tree) if may_be_tests(command.argv) else None
@@ -194,7 +194,7 @@ class Prover:
             newly = await self._newly_skipped(subject, place.on_baseline, report, before)
             proof = with_baseline(proof, report, before, newly)
         if proof.complete:
-            await self._keep(self._key(subject, place, place.candidate.tree), report.outcomes, place)
+            await self._keep_table(self._outcome_key(subject, place, place.candidate.tree), report.outcomes, place)
             await self._keep_took(subject, place, place.candidate.tree, report)
         return Proved(completed, proof, table, test_files(report), frozenset(report.loaded) if proof.complete else frozenset())
 
@@ -230,14 +230,14 @@ class Prover:
 
     async def _baseline(self, subject: Instrumented, place: CommandPlace) -> dict[str, str] | None:
         """Return the tests of the baseline; None when they could not be reported."""
-        key = self._key(subject, place, place.candidate.baseline_tree)
+        key = self._outcome_key(subject, place, place.candidate.baseline_tree)
         known = await self._tables.find(key)
         if known is None:
             report = await self._on_baseline(subject, place, ())
             if report is None:
                 return None
             known = {each: report.outcomes.get(each, "") for each in report.collected}
-            await self._keep(key, known, place)
+            await self._keep_table(key, known, place)
             await self._keep_took(subject, place, place.candidate.baseline_tree, report)
         return known
 
@@ -250,7 +250,7 @@ class Prover:
             again = await self._on_baseline(subject, place, tuple(unknown))
             if again is not None:
                 before.update({each: outcome for each, outcome in again.outcomes.items() if each in before})
-                await self._keep(self._key(subject, place, place.candidate.baseline_tree), before, place)
+                await self._keep_table(self._outcome_key(subject, place, place.candidate.baseline_tree), before, place)
         return sorted(each for each in skipped if before[each] in {"passed", "failed"})
 
     async def _on_baseline(self, subject: Instrumented, place: CommandPlace, only: tuple[str, ...]) -> RunnerReport | None:
@@ -266,21 +266,21 @@ class Prover:
             _, report = await subject.run(workspace, tree, AskedRun(Purpose.COLLECT, only))
         return report if report.complete else None
 
-    async def _keep(self, key: str, table: Table, place: CommandPlace) -> None:
+    async def _keep_table(self, key: str, table: Table, place: CommandPlace) -> None:
         await place.confirmed()
         await self._tables.keep(key, table)
 
     async def _took(self, subject: Instrumented, place: CommandPlace) -> dict[str, int]:
         """Return the load times of test files on the baseline in milliseconds, where reported."""
-        kept = await self._tables.find(self._key(subject, place.on_baseline, place.candidate.baseline_tree, _TOOK))
+        kept = await self._tables.find(self._outcome_key(subject, place.on_baseline, place.candidate.baseline_tree, _TOOK))
         return {path: int(took) for path, took in (kept or {}).items()}
 
     async def _keep_took(self, subject: Instrumented, place: CommandPlace, tree: str, report: RunnerReport) -> None:
         if report.took:
             table = {path: str(took) for path, took in report.took.items()}
-            await self._keep(self._key(subject, place, tree, _TOOK), table, place)
+            await self._keep_table(self._outcome_key(subject, place, tree, _TOOK), table, place)
 
-    def _key(self, subject: Instrumented, place: CommandPlace, tree: str, kind: str = "outcomes") -> str:
+    def _outcome_key(self, subject: Instrumented, place: CommandPlace, tree: str, kind: str = "outcomes") -> str:
         return key_of(tree, subject.argv, place.environment, kind)
 
 

@@ -35,15 +35,15 @@ class Tables:
 
     async def find(self, key: str) -> dict[str, str] | None:
         """The table that was kept under ``key``; None when there is none that can be read."""
-        return None if self._folder is None else await asyncio.to_thread(_read, self._folder / key)
+        return None if self._folder is None else await asyncio.to_thread(_read_table, self._folder / key)
 
     async def keep(self, key: str, table: Table) -> None:
         """Remember ``table``, and forget the ones that were used longest ago. A full disk keeps nothing."""
         if self._folder is not None:
-            await asyncio.to_thread(_write, self._folder, key, table)
+            await asyncio.to_thread(_write_table, self._folder, key, table)
 
 
-def _read(place: Path) -> dict[str, str] | None:
+def _read_table(place: Path) -> dict[str, str] | None:
     try:
         table = read_table(place.read_bytes())
         os.utime(place)
@@ -52,7 +52,7 @@ def _read(place: Path) -> dict[str, str] | None:
     return table
 
 
-def _write(folder: Path, key: str, table: Table) -> None:
+def _write_table(folder: Path, key: str, table: Table) -> None:
     data = write_table(table)
     if len(data) > _LARGEST:
         return

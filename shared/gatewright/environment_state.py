@@ -49,7 +49,7 @@ class EnvironmentSnapshot:
         # Cached because a task uses it several times; sorting and hashing ten thousands of entries takes as long as a small
         # test.
         place = "\n".join((_boot(), str(self.device), str(self.prefix.resolve())))
-        files = self._files()
+        files = self._files_hash()
         for other in self.others:
             beside = other.document()
             place += f"\n{beside.place_sha256}"
@@ -64,9 +64,9 @@ class EnvironmentSnapshot:
 
     @cached_property
     def _files_sha256(self) -> str:
-        return self._files().hexdigest()
+        return self._files_hash().hexdigest()
 
-    def _files(self) -> hashlib._Hash:
+    def _files_hash(self) -> hashlib._Hash:
         # Names are unique: facts are never compared.
         words = "".join(f"{name}\0{_describe_facts(facts)}\0" for name, facts in sorted(self.entries.items()))
         return hashlib.sha256(words.encode("utf-8", "surrogateescape"))

@@ -108,7 +108,7 @@ def interpreter(prefix: Path) -> Interpreter | None:
     program = prefix / "bin" / "python"
     try:
         facts = program.stat()
-        digest = _digest(program, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns))
+        digest = _digest_program(program, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns))
     except OSError:
         return None
     names = sorted(found.name for place in sorted(prefix.glob(_PACKAGES)) for found in place.glob("*.dist-info"))
@@ -122,7 +122,7 @@ def interpreter(prefix: Path) -> Interpreter | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _digest(program: Path, _facts: tuple[int, ...]) -> str:
+def _digest_program(program: Path, _facts: tuple[int, ...]) -> str:
     digest = hashlib.sha256()
     with program.open("rb", buffering=0) as file:
         while block := file.read(_BLOCK):

@@ -279,9 +279,9 @@ class EnvironmentKey(PolicyModel):
         variable, names_file = self.names
         value, file = os.environ.get(variable, ""), os.environ.get(names_file, "")
         if value or not file:
-            return _key(value, f"the variable {variable}", owner)
+            return _check_key_value(value, f"the variable {variable}", owner)
         if not Path(file).is_absolute():
-            raise _missing(f"the variable {names_file}", "it names no file by its absolute path", owner)
+            raise _missing_key(f"the variable {names_file}", "it names no file by its absolute path", owner)
         return _first_line(Path(file), owner)
 
 
@@ -313,12 +313,12 @@ class KeyringKey(PolicyModel):
         try:
             library = importlib.import_module("keyring")  # wanted by few, and not installed for the others
         except ImportError:
-            raise _missing(where, "the package keyring is not installed", owner) from None
+            raise _missing_key(where, "the package keyring is not installed", owner) from None
         try:
             value = library.get_password(self.keyring.service, self.keyring.user)
         except (library.errors.KeyringError, OSError) as error:
-            raise _missing(where, type(error).__name__, owner) from None
-        return _key(value or "", where, owner)
+            raise _missing_key(where, type(error).__name__, owner) from None
+        return _check_key_value(value or "", where, owner)
 
 
 KeyReference = EnvironmentKey | FileKey | KeyringKey
@@ -329,19 +329,19 @@ def _first_line(place: Path, owner: KeyOwner) -> str:
         with place.open("rb") as file:
             text = file.read(_LARGEST + 1).decode("ascii", "replace")
     except OSError as error:
-        raise _missing(f"the file {place}", error.strerror or "it cannot be read", owner) from None
-    return _key(text.strip().partition("\n")[0], f"the file {place}", owner)
+        raise _missing_key(f"the file {place}", error.strerror or "it cannot be read", owner) from None
+    return _check_key_value(text.strip().partition("\n")[0], f"the file {place}", owner)
 
 
-def _key(value: str, where: str, owner: KeyOwner) -> str:
+def _check_key_value(value: str, where: str, owner: KeyOwner) -> str:
     """Return ``value`` if it is valid in a header. The error message never contains it."""
     value = value.strip()
     if not value:
-        raise _missing(where, "it is empty or not there", owner)
+        raise _missing_key(where, "it is empty or not there", owner)
     if len(value) > _LARGEST or any(ord(char) not in _VISIBLE for char in value):
-        raise _missing(where, "it holds characters that no key has", owner)
+        raise _missing_key(where, "it holds characters that no key has", owner)
     return value
 
 
-def _missing(where: str, why: str, owner: KeyOwner) -> ConfigurationError:
+def _missing_key(where: str, why: str, owner: KeyOwner) -> ConfigurationError:
     return ConfigurationError(f"no key of {owner.words}: {where}: {why}", code=owner.code)

@@ -9,13 +9,13 @@ _PACKAGE = Path(__file__).resolve().parent
 
 def schema_directory() -> Path:
     """The folder of the ``*.v1.json`` schemas and their examples."""
-    return _first(_PACKAGE / "_schemas", _PACKAGE.parent / "schemas")
+    return _existing_folder(_PACKAGE / "_schemas", _PACKAGE.parent / "schemas")
 
 
 def policy_directory() -> Path:
     """Return the folder of the policies that come with the package."""
-    return _first(_PACKAGE / "_policies", _PACKAGE.parent.parent / "policies")
+    return _existing_folder(_PACKAGE / "_policies", _PACKAGE.parent.parent / "policies")
 
 
-def _first(installed: Path, checkout: Path) -> Path:
+def _existing_folder(installed: Path, checkout: Path) -> Path:
     return installed if installed.is_dir() else checkout

@@ -67,7 +67,7 @@ class AllowedPaths:
     """The paths of a contract, to be held against many: each costs its length, not the number of them."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        self.exact = frozenset(_bytes(text) for text in allowed)
+        self.exact = frozenset(_encode_path(text) for text in allowed)
         self._lengths = sorted({len(path) for path in self.exact})
 
     def cover(self, path: bytes) -> bool:
@@ -116,7 +116,7 @@ def disjoint(groups: Sequence[Iterable[str]]) -> bool:
     owner: dict[bytes, int] = {}
     for number, group in enumerate(groups):
         for text in group:
-            if owner.setdefault(_bytes(text), number) != number:
+            if owner.setdefault(_encode_path(text), number) != number:
                 return False
     # Sorted with separators lowest, paths below a path directly follow it: one look back suffices.
     above: list[tuple[bytes, int]] = []
@@ -143,7 +143,7 @@ def takes_paths(command: str) -> bool:
     return PATHS_WORD in command.split()
 
 
-def _bytes(text: str) -> bytes:
+def _encode_path(text: str) -> bytes:
     """An allowed path as the trees have it; what cannot be one (a lone surrogate) equals no path of a tree."""
     return text.removesuffix("/").encode("utf-8", "surrogatepass")
 

@@ -23,7 +23,7 @@ _PART: Final = re.compile(r"[A-Z][A-Za-z]*Key|str|int|float|bool|[a-z]+\[.*|func
 def validation_faults(error: ValidationError) -> tuple[Fault, ...]:
     """Return each fault with the JSON pointer to its place and pydantic's name of its kind; one for all parts of a union."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    faults = (Fault("".join(f"/{part}" for part in _place(each)), each["type"], _message(each)) for each in found)
+    faults = (Fault("".join(f"/{part}" for part in _fault_path(each)), each["type"], _message(each)) for each in found)
     return tuple(dict.fromkeys(faults))
 
 
@@ -50,7 +50,7 @@ def _message(fault: ErrorDetails) -> str:
     return words[:1].lower() + words[1:]
 
 
-def _place(fault: ErrorDetails) -> Iterator[str]:
+def _fault_path(fault: ErrorDetails) -> Iterator[str]:
     return (str(part) for part in fault["loc"] if isinstance(part, int) or _PART.fullmatch(part) is None)
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gatewright.app.cli.people import reviewing
-from gatewright.app.cli.people.reviewing import _lines, status, vote_of
+from gatewright.app.cli.people.reviewing import _review_lines, status, vote_of
 from gatewright.contracts import ApprovalList, codec
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.contracts.people.review_votes import Mitigation, ReviewStanding
@@ -38,7 +38,7 @@ def test_what_is_no_vote_is_refused_before_it_is_signed(colour: str, evidence: l
 
 def test_a_review_is_shown_with_votes_missing_votes_and_substitutes() -> None:
     example = schema_directory() / "examples" / "approval_list.v1" / "valid" / "review.json"
-    text = "\n".join(_lines(codec.decode(example.read_bytes(), ApprovalList).approvals[0]))
+    text = "\n".join(_review_lines(codec.decode(example.read_bytes(), ApprovalList).approvals[0]))
     for words in (
         "CONSENSUS",
         "green   role:reviewer",

@@ -12,7 +12,7 @@ import pytest
 from joserfc import jwt
 
 from gatewright.app.cli.people.agent_server import read_order, signing_summary
-from gatewright.app.console.passkeys import MadePasskey, PasskeyAnswer, PasskeyOrder, _bytes
+from gatewright.app.console.passkeys import MadePasskey, PasskeyAnswer, PasskeyOrder, _decode_base64url
 from gatewright.app.console.provider.attempts import SignInAttempts
 from gatewright.app.console.provider.exchange import ProviderExchange
 from gatewright.app.console.provider.settings import ProviderFile, ProviderSettings, person_of, role_of
@@ -113,9 +113,9 @@ def test_what_a_browser_sends_of_a_passkey_is_refused_or_read(kind: type, values
         read += 1
         try:
             if isinstance(sent, MadePasskey):
-                passkey_line(_bytes(sent.public_key), "console.example")
+                passkey_line(_decode_base64url(sent.public_key), "console.example")
             elif isinstance(sent, PasskeyAnswer):
-                parts = [_bytes(each) for each in (sent.client_data, sent.authenticator_data, sent.signature)]
+                parts = [_decode_base64url(each) for each in (sent.client_data, sent.authenticator_data, sent.signature)]
                 armoured_assertion(sent.key, NAMESPACE, PasskeyAssertion(*parts))
         except (MalformedError, DeniedError):
             continue

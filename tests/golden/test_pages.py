@@ -62,9 +62,7 @@ def console(recorded_home: RecordedHome) -> Iterator[ServedConsole]:
 def shown(console: ServedConsole, path: str, home: RecordedHome) -> str:
     answer = ask(console, path)
     kind = answer.headers.get("content-type", "")
-    return f"<!-- GET {path}: {answer.status} {kind} -->\n" + page(
-        _TOKENS.sub(r"\1<token>", answer.text).replace(str(console.port), "<port>"), home.folder
-    )
+    return f"<!-- GET {path}: {answer.status} {kind} -->\n" + page(_TOKENS.sub(r"\1<token>", answer.text), home.folder)
 
 
 @pytest.mark.parametrize("name", sorted(PATHS))

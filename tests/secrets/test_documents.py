@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gatewright.contracts import codec
 from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import MalformedError
-from gatewright.secrets.documents import _contents, _texts, check_document, redact_document, redacted_places
+from gatewright.secrets.documents import _document_texts, _texts, check_document, redact_document, redacted_places
 from tests.attacks import planted
 from tests.attacks.real_gate import default_scanner, make_review
 from tests.factories import make_contract, make_request
@@ -81,5 +81,5 @@ def test_a_secret_where_only_an_id_may_stand_leaves_no_document() -> None:
 def test_the_look_at_everything_sees_each_text_that_has_a_place(inline: bool) -> None:
     value = {"uri": "data:x", "more": [{"uri": "data:y", "a": ["b", ("c", 1, None)]}, "data:z", {"uri": ["data:q"]}]}
     placed = [text for text in _texts(value, "") if inline or text.pointer not in ("/uri", "/more/0/uri")]
-    assert _contents(value, inline=inline) == [text.content for text in placed]
+    assert _document_texts(value, inline=inline) == [text.content for text in placed]
     assert len(placed) == (6 if inline else 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import pytest
@@ -37,6 +38,15 @@ def test_every_rule_match_has_an_anchor_and_is_examined(rule: SecretRule, data: 
         if rule.glance:
             assert GLANCES[rule.name].is_in(found[0].encode("latin-1", "replace"))
     assert may_hold_one(text)
+
+
+@pytest.mark.parametrize("account", ["0" * 17, "123456789012345678", "9" * 18, "1234567890123456789"])
+def test_discord_token_names_an_account_in_digits(account: str) -> None:
+    (rule,) = (rule for rule in RULES if rule.name == "discord_token")
+    for at, digit in ((at, digit) for at in range(len(account)) for digit in "0123456789:;/"):
+        named = account[:at] + digit + account[at + 1 :]
+        token = f"{base64.b64encode(named.encode()).decode().rstrip('=')}.G1a2b3.{'a1B2' * 7}"
+        assert (rule.pattern.search(token) is not None) == named.isdigit()
 
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(QUIET)), max_size=6).map("".join))

@@ -43,13 +43,13 @@ async def test_what_comes_is_shown_and_the_cursor_stays_on_its_line(terminal: Te
     async with terminal.shown() as pilot:
         await until(pilot, lambda: len(cells(pilot)) == 2)
         await pilot.press("j")
-        held = lists(pilot)._line()
+        held = lists(pilot)._selected_line()
         assert held is not None
         await terminal.write(make_run(3))
         await terminal.write(make_run(9, "open"))
         await until(pilot, lambda: len(cells(pilot)) == 4)
-        assert lists(pilot)._line() is not None
-        assert lists(pilot)._line().key == held.key  # type: ignore[union-attr] # just seen
+        assert lists(pilot)._selected_line() is not None
+        assert lists(pilot)._selected_line().key == held.key  # type: ignore[union-attr] # just seen
 
 
 async def test_after_the_server_was_gone_the_board_equals_the_ledger_again(terminal: TerminalBoard) -> None:

@@ -154,7 +154,7 @@ def diff_document(
     changes: Sequence[TreeChange], patch_bytes: int, sizes: Mapping[str, int] | None, policies: Policies
 ) -> dict[str, Any]:
     """Return the change as rules see it. It includes totals, so that a rule need not iterate over ten thousand files."""
-    described = [_change(change, sizes, policies) for change in changes]
+    described = [_describe_change(change, sizes, policies) for change in changes]
     statuses = [change["status"] for change in described]
     classes = [name for change in described for name in change["classes"]]
     return {
@@ -179,11 +179,11 @@ def evidence_document(run: Run, policies: Policies) -> dict[str, Any]:
         "candidate_tree": run.candidate.tree if run.candidate is not None else "",
         "workers": len(run.workers()),
         "review": _review(run.review),
-        "tests": _tests(run.tests, policies),
+        "tests": _describe_tests(run.tests, policies),
     }
 
 
-def _change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Policies) -> dict[str, Any]:
+def _describe_change(change: TreeChange, sizes: Mapping[str, int] | None, policies: Policies) -> dict[str, Any]:
     status = "added" if change.old_mode == ABSENT else "deleted" if change.new_mode == ABSENT else "modified"
     described = {
         "path": display(change.path),
@@ -217,7 +217,7 @@ def _review(review: ReviewReport | None) -> dict[str, Any] | None:
     return {"reviewer": review.reviewer.agent_id, "verdict": review.verdict, "findings": findings}
 
 
-def _tests(tests: TestReport | None, policies: Policies) -> dict[str, Any] | None:
+def _describe_tests(tests: TestReport | None, policies: Policies) -> dict[str, Any] | None:
     if tests is None:
         return None
     commands = [

@@ -138,7 +138,7 @@ class GateEngine:
                 _judge_times(context, run, review.reviewed_at)
                 await judge_consultation(context, run, "reviewer", review.consultation)
                 await judge_redactions(context, review, ())
-                return await _keep(context, review)
+                return await _store_report(context, review)
             case q.TestsCheck(run=run, report=tests):
                 context = self._begin(run, "tests", tests.task_id)
                 changed = await changed_paths(run, self.artifacts)
@@ -154,7 +154,7 @@ class GateEngine:
                 shown = shown_to_makers(tests, _contract(run))
                 if shown is not tests:
                     await self.artifacts.put_artifact(codec.encode(shown))
-                return await _keep(context, tests)
+                return await _store_report(context, tests)
             case q.DecisionCheck():
                 return await self._people(question)
             case q.GrantsCheck(run=run):
@@ -549,7 +549,7 @@ async def _judge_result(context: GateContext, question: q.DiffCheck) -> None:
     _judge_times(context, run, result.started_at, result.finished_at)
 
 
-async def _keep(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:
+async def _store_report(context: GateContext, document: ReviewReport | TestReport) -> q.Verdict:
     """Store the report as an artifact: a fix round receives it as evidence."""
     context.report.saw(seen.REPORT, await context.artifacts.put_artifact(codec.encode(document)))
     return q.Verdict(context.close())

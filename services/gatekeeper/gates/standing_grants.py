@@ -109,7 +109,7 @@ class StandingGrants:
                 raise DeniedError(f"{MOST} grants stand, and no more may", code="too_many_grants")
             return GrantTable((*kept, record))
 
-        await self._change(change)
+        await self._update_grants(change)
         return record
 
     async def revoke(self, signed: SignedDecision, revocation: GrantRevocation, now: datetime) -> GrantRecord:
@@ -128,7 +128,7 @@ class StandingGrants:
             check_revocation(revocation, found.grant, now)
             return table.put(replace(found, revocation=signed, revoked_at=timestamp(now)))
 
-        table = await self._change(change)
+        table = await self._update_grants(change)
         record = table.find(revocation.grant_id)
         if record is None:
             raise DeniedError(f"there is no grant {revocation.grant_id}", code="grant_unknown")
@@ -149,12 +149,12 @@ class StandingGrants:
                 return table
             return table.put(replace(found, uses=(*found.uses, GrantUse(run_id=run_id, subject=subject, at=timestamp(now)))))
 
-        found = (await self._change(change)).find(grant_id)
+        found = (await self._update_grants(change)).find(grant_id)
         if found is None or found.status(now) in {"revoked", "expired"}:
             return 0
         return _use(found, run_id, subject)
 
-    async def _change(self, change: Callable[[GrantTable], GrantTable]) -> GrantTable:
+    async def _update_grants(self, change: Callable[[GrantTable], GrantTable]) -> GrantTable:
         for _ in range(_TRIES):
             stored = await self._bus.kv_get(KEY)
             table = _table(stored)

@@ -91,7 +91,7 @@ class ApprovalService:
         """
         request = codec.decode(data, ApprovalsRequest)
         if request.grants:
-            return self._grants(await self._standing.listed())
+            return self._grants(await self._require_grants.listed())
         await self.index.complete()
         runs = (request.run_id,) if request.run_id is not None else self.asked.runs(open_only=request.pending_only)
         found: list[ApprovalStanding] = []
@@ -163,7 +163,7 @@ class ApprovalService:
         if change.kind == "revocation":
             revocation = await asyncio.to_thread(judge_revocation, change.signed, roster, now)
             await asyncio.to_thread(check_document, revocation, self.scanner)
-            record = await self._standing.revoke(change.signed, revocation, now)
+            record = await self._require_grants.revoke(change.signed, revocation, now)
             self.log.info("grant_revoked", grant=revocation.grant_id, person=revocation.person)
             return self._grants((record,))
         judged = await asyncio.to_thread(judge_grant, change.signed, roster, now)
@@ -171,13 +171,13 @@ class ApprovalService:
         rules = await asyncio.to_thread(gates.policies.people.of, judged.grant.repository)
         rule = next((each for each in rules if each.name == judged.grant.rule), None)
         check_new(judged, rule, now)
-        record = await self._standing.add(judged, now)
+        record = await self._require_grants.add(judged, now)
         words = {"grant": judged.grant.grant_id, "rule": judged.grant.rule, "until": judged.grant.not_after}
         self.log.info("grant_recorded", **words, person=judged.person.name, key=judged.fingerprint)
         return self._grants((record,))
 
     @property
-    def _standing(self) -> StandingGrants:
+    def _require_grants(self) -> StandingGrants:
         grants = self.orchestrator.gates.grants
         if grants is None:
             raise DeniedError("nothing can be approved in advance here", code="grant_unknown")

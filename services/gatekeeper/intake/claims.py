@@ -83,7 +83,7 @@ class ClaimListener:
         if role is None:
             return
         try:
-            claim = _read(message, role)
+            claim = _read_claim(message, role)
             if not self.silent.awaits(claim):
                 # Ended meanwhile and not read from the ledger yet, or never dispatched.
                 self.metrics.status_claim(role, "unknown")
@@ -98,7 +98,7 @@ class ClaimListener:
             self.metrics.status_claim(role, "counted" if counted else "unknown")
 
 
-def _read(message: Message, role: str) -> StatusClaim:
+def _read_claim(message: Message, role: str) -> StatusClaim:
     """Decode a claim. Raises MalformedError."""
     if message.size > MOST_BYTES:
         raise MalformedError(f"a claim of {message.size} bytes; {MOST_BYTES} are allowed", code="message_too_large")

@@ -79,10 +79,10 @@ def open_event(message: Message) -> IncomingDocument:
     """
     event = strict_json.parse(message.data)
     if not isinstance(event, dict):
-        raise _refuse((Fault("", INVALID, "must be an object"),))
-    faults = tuple(sorted(_faults(event)))
+        raise _merge_faults((Fault("", INVALID, "must be an object"),))
+    faults = tuple(sorted(_envelope_faults(event)))
     if faults:
-        raise _refuse(faults)
+        raise _merge_faults(faults)
     return IncomingDocument(
         schema=TYPES[event["type"]],
         data=json.dumps(event["data"], ensure_ascii=False).encode(),
@@ -100,7 +100,7 @@ def within(letter: IncomingDocument, error: MalformedError) -> MalformedError:
     return MalformedError(error.message, faults=faults, code=error.reason)
 
 
-def _faults(event: Mapping[str, Any]) -> Iterator[Fault]:
+def _envelope_faults(event: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the faults of an envelope.
 
     1. Required attributes.
@@ -154,7 +154,7 @@ def _is_time(value: object) -> bool:
         return False
 
 
-def _refuse(faults: tuple[Fault, ...]) -> MalformedError:
+def _merge_faults(faults: tuple[Fault, ...]) -> MalformedError:
     """Return one error for all faults, with the code of the first fault that is not about the form alone."""
     first = next((fault for fault in faults if fault.code != INVALID), faults[0])
     return MalformedError(

@@ -95,8 +95,8 @@ class SubmissionService:
             del self.accepting[key]
 
     async def _accept_new(self, item: Submitted, rule: Publisher) -> bool:
-        await self._check(item, rule)
-        async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository(item)):
+        await self._check_submission(item, rule)
+        async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository_url(item)):
             new = await self.orchestrator.accept(await self._reserve(item))
             await self._check_same(item)
         return new
@@ -121,11 +121,11 @@ class SubmissionService:
             await self._abort(message, rule)
             return
         item = await read(message, lambda: submission(message, subject, rule.name, durable_key=message_id(message)))
-        await self._check(item, rule)
+        await self._check_submission(item, rule)
         if not await self._exists(item.run_id):
             if not first:
                 self.limits.take(rule, "submissions")
-            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository(item)):
+            async with self.limits.place(rule, item.run_id, lambda: self._exists(item.run_id), _repository_url(item)):
                 await self.orchestrator.accept(await self._reserve(item))
         self.limits.let_go(rule, message.sequence)
         await self._check_same(item)
@@ -136,7 +136,7 @@ class SubmissionService:
 
         A failed acceptance leaves the reservation: a retry uses it, else it is returned after an hour.
         """
-        policies, url = self.orchestrator.policies, _repository(item)
+        policies, url = self.orchestrator.policies, _repository_url(item)
         accounts = self.orchestrator.accounts
         if accounts is None or not may_ask_models(item.document, routed=bool(policies.models.routes)):
             return item
@@ -169,7 +169,7 @@ class SubmissionService:
     def _publisher(self, message: Message) -> tuple[str, Publisher]:
         return publishers.sender(message, self.orchestrator.policies.publishers)
 
-    async def _check(self, item: Submitted, rule: Publisher) -> None:
+    async def _check_submission(self, item: Submitted, rule: Publisher) -> None:
         publishers.check_document(item.document, item.run_id, rule)
         await asyncio.to_thread(check_document, item.document, self.scanner)
 
@@ -197,6 +197,6 @@ class SubmissionService:
             self.log.warning("run_left_for_later", run_id=item.run_id, code=error.reason, cause=error.message)
 
 
-def _repository(item: Submitted) -> str:
+def _repository_url(item: Submitted) -> str:
     """Return the URL that a document names; empty for none."""
     return item.document.repository.url if item.document.repository is not None else ""

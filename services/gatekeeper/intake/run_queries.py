@@ -114,7 +114,7 @@ class RunQueries:
 
     async def _status(self, message: Message, rule: Publisher) -> Document:
         run_id = codec.decode(message.data, StatusRequest).run_id
-        position = await self._load(run_id, rule)
+        position = await self._load_run(run_id, rule)
         if position.run is None:
             raise _unknown(run_id)
         status = status_of(position.history())
@@ -128,17 +128,17 @@ class RunQueries:
         """Return the events after ``after``, or wait for the first within the time limit; the run need not exist yet."""
         request = codec.decode(message.data, EventsRequest)
         with self.index.watching(request.run_id) as news:
-            position = self._known_position(request, rule) or await self._load(request.run_id, rule)
+            position = self._known_position(request, rule) or await self._load_run(request.run_id, rule)
             if not _beyond(position, request.after) and not _over(position) and self.waiting[rule.name] < MOST_WAITING:
                 self.waiting[rule.name] += 1
                 try:
                     await news(request.wait_seconds)
                 finally:
                     self.waiting[rule.name] -= 1
-                position = await self._load(request.run_id, rule)
+                position = await self._load_run(request.run_id, rule)
         if position.run is None:
             raise _unknown(request.run_id)
-        events = _first(_beyond(position, request.after))
+        events = _fitting_records(_beyond(position, request.after))
         last = events[-1].seq if events else request.after
         return RunEvents(run_id=request.run_id, events=events, more=not (_over(position) and last >= position.run.seq))
 
@@ -157,7 +157,7 @@ class RunQueries:
 
     async def _bundle(self, message: Message, rule: Publisher) -> Document:
         request = codec.decode(message.data, BundleRequest)
-        position = await self._load(request.run_id, rule)
+        position = await self._load_run(request.run_id, rule)
         if position.run is None:
             raise _unknown(request.run_id)
         if position.run.sealed is None:
@@ -176,7 +176,7 @@ class RunQueries:
             shown = "" if rule.may_see == "any" else rule.name
             return BudgetStates(budgets=await accounts.states(shown) if accounts is not None else ())
         request = codec.decode(message.data, ContextRequest)
-        position = await self._load(request.run_id, rule)
+        position = await self._load_run(request.run_id, rule)
         run = position.run
         if run is None:
             raise _unknown(request.run_id)
@@ -204,7 +204,7 @@ class RunQueries:
         since = self.orchestrator.clock.now() - timedelta(seconds=request.since_sec)
         records = self.played.records(key, since, lambda name: rule.may_see == "any" or name == rule.name)
         found = await asyncio.to_thread(flaky_tests, records)
-        shown = _first(found)
+        shown = _fitting_records(found)
         return FlakyTests(tests=shown, reports=len(records), more=len(shown) < len(found))
 
     def _known_position(self, request: EventsRequest, rule: Publisher) -> Position | None:
@@ -214,7 +214,7 @@ class RunQueries:
             return None
         return known if _beyond(known, request.after) else None
 
-    async def _load(self, run_id: str, rule: Publisher) -> Position:
+    async def _load_run(self, run_id: str, rule: Publisher) -> Position:
         """Load the run from the ledger; None when the publisher may not see it."""
         position = await Ledger(self.bus).load(run_id)
         return position if position.run is not None and publishers.may_see(position.run, rule) else NOWHERE
@@ -234,7 +234,7 @@ def _beyond(position: Position, after: int) -> tuple[OrchestratorEvent, ...]:
     return tuple(record for step in position.transitions for record in step.events if record.seq > after)
 
 
-def _first(records: Sequence[_Listed]) -> tuple[_Listed, ...]:
+def _fitting_records(records: Sequence[_Listed]) -> tuple[_Listed, ...]:
     """Return as many records as fit into one answer, and at least one."""
     room, kept = ANSWER_BYTES, 0
     for record in records:

@@ -62,7 +62,7 @@ class SummonsService:
         """
         request = codec.decode(data, SummonsRequest)
         await asyncio.to_thread(check_document, request, self.scanner)  # 1
-        run = await self._run(request.run_id, rule)  # 2
+        run = await self._visible_run(request.run_id, rule)  # 2
         bounds = self.orchestrator.policies.summons
         asked = [summons_id(run.run_id, request, rule.name, number) for number in range(len(request.questions))]
         if request.questions:
@@ -71,9 +71,9 @@ class SummonsService:
             if summons_orders(run, request, bounds, rule.name):  # 3
                 name = f"summons:{asked[0]}"
                 await self.orchestrator.advance(run.run_id, SummonsReceived(request, name, rule.name, bounds))
-                run = await self._run(request.run_id, rule)
+                run = await self._visible_run(request.run_id, rule)
                 self._check_taken(run, request, asked, rule)
-        listed = tuple(_standing(each) for each in run.summonses.values())
+        listed = tuple(_summons_standing(each) for each in run.summonses.values())
         left = max(0, most_of(bounds) - number_asked(run)) if not run.ended else 0
         return SummonsList(run_id=run.run_id, summonses=listed, asked=tuple(asked), left=left)
 
@@ -86,14 +86,14 @@ class SummonsService:
         words = {"run_id": run.run_id, "trace_id": run.trace_id, "publisher": rule.name}
         self.log.info("summons_recorded", questions=asked, **words)
 
-    async def _run(self, run_id: str, rule: Publisher) -> Run:
+    async def _visible_run(self, run_id: str, rule: Publisher) -> Run:
         run = await self.orchestrator.reload(run_id)
         if not publishers.may_see(run, rule):
             raise MalformedError(f"there is no run {run_id}", code="run_unknown")
         return run
 
 
-def _standing(asked: AskedSummons) -> SummonsStanding:
+def _summons_standing(asked: AskedSummons) -> SummonsStanding:
     """Return a question as publishers see it.
 
     The prompts of the role's model are of unbounded size: events and bundle have them.

@@ -96,7 +96,7 @@ def load_rules(folder: Path) -> tuple[CelRule, ...]:
         paths = sorted(folder.iterdir())
     except OSError as error:
         raise ConfigurationError(f"{folder} cannot be read: {error.strerror}") from error
-    rules = tuple(_load(path) for path in paths)
+    rules = tuple(_load_rule(path) for path in paths)
     names = [rule.name for rule in rules]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -104,7 +104,7 @@ def load_rules(folder: Path) -> tuple[CelRule, ...]:
     return rules
 
 
-def _load(path: Path) -> CelRule:
+def _load_rule(path: Path) -> CelRule:
     if path.suffix != SUFFIX or path.name.startswith("."):
         raise ConfigurationError(f"{path}: only rules ({SUFFIX}) may lie here")
     try:

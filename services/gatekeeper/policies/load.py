@@ -132,7 +132,7 @@ class ProtectedPaths(PolicyModel):
     limits: DiffLimits
 
     @model_validator(mode="after")
-    def _whole(self) -> ProtectedPaths:
+    def _check_classes(self) -> ProtectedPaths:
         """Require every class once, and that nothing opens the sacred class: a missing class would permit its paths."""
         names = [kind.name for kind in self.classes]
         if sorted(names) != sorted(get_args(ProtectedClass)):

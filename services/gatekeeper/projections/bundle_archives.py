@@ -74,7 +74,7 @@ class BundleArchives:
         for _ in range(_TRIES):
             found = await self._archive(run_id, sealed)
             try:
-                data = await asyncio.to_thread(_read, found.path, min(offset, found.size))
+                data = await asyncio.to_thread(_read_part, found.path, min(offset, found.size))
             except FileNotFoundError:
                 self._known.pop(sealed.manifest_sha256, None)  # another archive replaced it
                 continue
@@ -97,7 +97,7 @@ class BundleArchives:
             return known
         making = self._making.get(digest)
         if making is None:
-            making = self._making[digest] = asyncio.ensure_future(self._make(run_id, sealed))
+            making = self._making[digest] = asyncio.ensure_future(self._make_archive(run_id, sealed))
             making.add_done_callback(lambda done: self._forget_made(digest, done))
         # Shielded: other requests may wait for the same archive, and a repeated request finds it.
         return await asyncio.shield(making)
@@ -111,7 +111,7 @@ class BundleArchives:
             with contextlib.suppress(OSError):
                 self._known.popitem(last=False)[1].path.unlink(missing_ok=True)
 
-    async def _make(self, run_id: str, sealed: BundleSealed) -> _Archive:
+    async def _make_archive(self, run_id: str, sealed: BundleSealed) -> _Archive:
         path = self._outgoing / f"{layout.safe(sealed.manifest_sha256)}.zip"
         stored = self._address is not None and sealed.location == self._address.run(run_id)
         try:
@@ -123,7 +123,7 @@ class BundleArchives:
             raise HostError(f"{self._outgoing}: {error.strerror or error}") from error
 
 
-def _read(path: Path, offset: int) -> bytes:
+def _read_part(path: Path, offset: int) -> bytes:
     with path.open("rb") as file:
         return os.pread(file.fileno(), PART_BYTES, offset)
 
@@ -141,7 +141,7 @@ def _draft(path: Path) -> Iterator[Path]:
 def _pack(root: Path, run_id: str, sealed: BundleSealed, path: Path) -> _Archive:
     manifest = root / layout.safe(run_id) / layout.MANIFEST
     if not manifest.is_file() or hashlib.sha256(manifest.read_bytes()).hexdigest() != sealed.manifest_sha256:
-        raise _missing(run_id, f"it is not on this host; it was sealed at {sealed.location}")
+        raise _missing_bundle(run_id, f"it is not on this host; it was sealed at {sealed.location}")
     with _draft(path) as draft:
         archive.pack(manifest.parent, draft)
         with draft.open("rb") as file:
@@ -155,11 +155,11 @@ def _fetch(store: ObjectReader, run_id: str, manifest_sha256: str, path: Path) -
             came = store.download(archive_name(manifest_sha256), file, pointer.size)
         if came is None:
             pruned = store.read(tombstone_name(run_id)) is not None
-            raise _missing(run_id, "it was pruned, and left a tombstone" if pruned else "the store has lost it")
+            raise _missing_bundle(run_id, "it was pruned, and left a tombstone" if pruned else "the store has lost it")
         if (came.size, came.sha256, manifest_sha256) != (pointer.size, pointer.sha256, pointer.manifest_sha256):
             raise StoreError(f"the store gave other bytes for the bundle of {run_id}", code="stored_bundle_altered")
     return _Archive(path, came.size, came.sha256)
 
 
-def _missing(run_id: str, why: str) -> StoreError:
+def _missing_bundle(run_id: str, why: str) -> StoreError:
     return StoreError(f"the bundle of {run_id} cannot be had: {why}", code="stored_bundle_missing")

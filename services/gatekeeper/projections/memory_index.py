@@ -41,11 +41,11 @@ class MemoryIndex(LedgerReading):
                 if event.event_type == RunAccepted.event_type:
                     accepted = ACCEPTED.decode(event.payload)
                     if accepted.memory is not None:
-                        self._open.setdefault(entry.run_id, _place(accepted))
+                        self._open.setdefault(entry.run_id, _memory_key(accepted))
                 elif event.event_type == BundleSealed.event_type:
                     self._note_sealed(entry.run_id, _SEALED.decode(event.payload).memory)
                 elif event.event_type == RunExpired.event_type:
-                    self._forget(entry.run_id, _place(EXPIRED.decode(event.payload).accepted))
+                    self._forget(entry.run_id, _memory_key(EXPIRED.decode(event.payload).accepted))
             except UnreadableDocumentError:
                 continue  # loading the run reports it
 
@@ -78,6 +78,6 @@ class MemoryIndex(LedgerReading):
             self._entries.pop(place, None)
 
 
-def _place(accepted: AcceptedRun) -> tuple[str, str]:
+def _memory_key(accepted: AcceptedRun) -> tuple[str, str]:
     """Return the key of a run's memory."""
     return accepted.repository, accepted.owner

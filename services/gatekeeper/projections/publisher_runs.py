@@ -49,7 +49,7 @@ class PublisherRuns(LedgerReading):
                     owners = self._counted_for(accepted.owner, accepted.repository)
                     self._begin(owners, entry.run_id, datetime.fromisoformat(event.ts))
             elif event.event_type == RunFinished.event_type:
-                self._end(entry.run_id)
+                self._remove_run(entry.run_id)
 
     def note(self, run: Run) -> None:
         """Add a run that this gatekeeper has just accepted, before its ledger message arrives."""
@@ -59,7 +59,7 @@ class PublisherRuns(LedgerReading):
         if not known:
             self._begin(owners, run.run_id, when)
             if run.ended:
-                self._end(run.run_id)
+                self._remove_run(run.run_id)
 
     def open(self, owner: str) -> frozenset[str]:
         """Return the open runs of a publisher or repository."""
@@ -84,7 +84,7 @@ class PublisherRuns(LedgerReading):
             if when > self._clock.now() - DAY:
                 self._begun[owner][run_id] = when
 
-    def _end(self, run_id: str) -> None:
+    def _remove_run(self, run_id: str) -> None:
         for owner in self._owners.pop(run_id, ()):
             self._open[owner].discard(run_id)
             if not self._open[owner]:

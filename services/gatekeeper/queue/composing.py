@@ -85,7 +85,7 @@ class Composer:
         mirror = await self.mirror_at(run.accepted.repository_url, run.accepted.baseline_commit)
         await bring_candidate_of(run, mirror, self.artifacts)
         tree = run.candidate.tree if run.candidate is not None else run.accepted.baseline_tree
-        return tuple(_change(each) for each in await mirror.changes(run.accepted.baseline_tree, tree))
+        return tuple(_queue_change(each) for each in await mirror.changes(run.accepted.baseline_tree, tree))
 
     async def queued_before(self, run: Run, limit: int) -> int:
         """Return how often the change was queued in the runs that ``run`` repeats; at most ``limit`` of them are read."""
@@ -228,7 +228,7 @@ def _foreign_paths(run: Run, entry: Entry, changes: Iterable[TreeChange]) -> tup
     return tuple(path.decode("utf-8", "backslashreplace") for path in sorted(outside))
 
 
-def _change(change: TreeChange) -> Change:
+def _queue_change(change: TreeChange) -> Change:
     try:
         path = change.path.decode()
     except UnicodeDecodeError:

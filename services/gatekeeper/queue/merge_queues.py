@@ -238,7 +238,7 @@ class MergeQueues:
 
     async def _follow_until(self, stop: asyncio.Event) -> None:
         """Follow the stream until shutdown, or until it cannot be read."""
-        following = asyncio.ensure_future(self._read(follow=True))
+        following = asyncio.ensure_future(self._read_messages(follow=True))
         stopping = asyncio.ensure_future(stop.wait())
         try:
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -258,9 +258,9 @@ class MergeQueues:
         Raises:
             BusError: the stream cannot be read.
         """
-        await self._read(follow=False)
+        await self._read_messages(follow=False)
 
-    async def _read(self, *, follow: bool) -> None:
+    async def _read_messages(self, *, follow: bool) -> None:
         async with contextlib.aclosing(self._store.messages(follow=follow)) as messages:
             async for message in messages:
                 await self._saw(message)
@@ -313,9 +313,9 @@ class MergeQueues:
     def _drive(self, queue_id: str) -> None:
         work = self._work[queue_id]
         if (work.driver is None or work.driver.done()) and not self._stop.is_set():
-            work.driver = asyncio.get_running_loop().create_task(self._run(queue_id, work))
+            work.driver = asyncio.get_running_loop().create_task(self._run_queue(queue_id, work))
 
-    async def _run(self, queue_id: str, work: _Work) -> None:
+    async def _run_queue(self, queue_id: str, work: _Work) -> None:
         """Carry out the commands of a queue until it is empty."""
         while not self._stop.is_set():
             work.changed.clear()
@@ -324,7 +324,7 @@ class MergeQueues:
                 return
             try:
                 with host_errors():
-                    await self._look(queue_id, work, queue)
+                    await self._inspect_queue(queue_id, work, queue)
                     await self._carry_out(queue_id, work)
             except GatewrightError as error:
                 self.log.warning("merge_queue_waits", queue=queue_id, code=error.reason, cause=error.message)
@@ -333,7 +333,7 @@ class MergeQueues:
                 async with asyncio.timeout(_LOOK):
                     await work.changed.wait()
 
-    async def _look(self, queue_id: str, work: _Work, queue: Queue) -> None:
+    async def _inspect_queue(self, queue_id: str, work: _Work, queue: Queue) -> None:
         """Report a changed or missing policy, overdue tests, and a branch that was moved outside the queue."""
         policy = queue_policy(self.rules, queue.repository, queue.branch)
         if policy is None:

@@ -76,10 +76,10 @@ _SHOWN: Final = 5
 
 def left_queue(event: EntryLeft, branch: str) -> LeftQueue:
     """Return how the run of an entry ends."""
-    return LeftQueue(CODES[event.code], _text(event, branch.removeprefix("refs/heads/")))
+    return LeftQueue(CODES[event.code], _leave_reason(event, branch.removeprefix("refs/heads/")))
 
 
-def _text(event: EntryLeft, branch: str) -> str:
+def _leave_reason(event: EntryLeft, branch: str) -> str:
     match event.code:
         case "tests_failed":
             return f"on top of {branch} the tests fail: {_join_names(event.tests) or 'no report names one'}"

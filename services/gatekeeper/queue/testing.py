@@ -51,7 +51,7 @@ def parts_of(queue_id: str, test: Test, runs: Sequence[Run], template: Run, base
     """
     groups: dict[str, list[tuple[Run, TaskContract]]] = {}
     if test.standing_commands:
-        contract = _task(template, patch, base, test, _standing(test.standing_commands))
+        contract = _task(template, patch, base, test, _standing_tests(test.standing_commands))
         groups[""] = [(template, contract)]
     for run in runs:
         contract = _task(run, patch, base, test, None)
@@ -107,7 +107,7 @@ def _task(run: Run, patch: str, base: str, test: Test, commands: tuple[Acceptanc
     )
 
 
-def _standing(commands: Iterable[Sequence[str]]) -> tuple[AcceptanceTest, ...]:
+def _standing_tests(commands: Iterable[Sequence[str]]) -> tuple[AcceptanceTest, ...]:
     return tuple(
         AcceptanceTest(name=f"standing-{number}", cmd=shlex.join(argv), must_pass=True)
         for number, argv in enumerate(commands, 1)

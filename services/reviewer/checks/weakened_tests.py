@@ -42,7 +42,7 @@ class _Read:
 def weakened_tests(subject: Subject) -> Iterator[Finding]:
     """Blocking unless the contract opens the path; doctests block only where a command of the contract runs them."""
     arrived = {each.change.new_id: each.path for each in subject.files if each.change.status == "A" and is_test(each.path)}
-    read = [_read(file) for file in subject.files if is_test(file.path) or _holds_tests(file)]
+    read = [_read_tests(file) for file in subject.files if is_test(file.path) or _holds_tests(file)]
     places = _Places([each for each in read if each.new is not None])
     runs_doctests = any("doctest" in test.cmd for test in subject.contract.acceptance_tests)
     for each in read:
@@ -69,7 +69,7 @@ def _holds_tests(file: ChangedFile) -> bool:
     return bool(marks) and all(mark in (file.old or b"") for mark in marks)
 
 
-def _read(file: ChangedFile) -> _Read:
+def _read_tests(file: ChangedFile) -> _Read:
     old, new = (tests_in(file.path, content) if content is not None else None for content in (file.old, file.new))
     return _Read(file, old, new)
 
@@ -96,7 +96,7 @@ class _Places:
 
     def take(self, path: bytes, lost: Body) -> bool:
         """Return whether ``lost`` of the file at ``path`` still exists elsewhere or under another name."""
-        found = self._first(path, self._same[lost.text], lost) or self._first(path, self._named[lost.leaf], lost)
+        found = self._first_place(path, self._same[lost.text], lost) or self._first_place(path, self._named[lost.leaf], lost)
         if found is None:
             while self._in[path] and id(self._in[path][-1]) in self._taken:
                 self._in[path].pop()
@@ -121,7 +121,7 @@ class _Places:
                 wanted -= case.checks
         return True
 
-    def _first(self, path: bytes, places: list[tuple[bytes, Body]], lost: Body) -> Body | None:
+    def _first_place(self, path: bytes, places: list[tuple[bytes, Body]], lost: Body) -> Body | None:
         while places:
             place, case = places[-1]
             if id(case) in self._taken:

@@ -118,9 +118,9 @@ def _parses(path: str, content: bytes) -> bool:
 
 
 def _show_edit(content: bytes, edit: Edit) -> tuple[str, str]:
-    return _text(content[edit.start : min(edit.end, edit.start + 4 * _SHOWN)]), _text(edit.new) or "(nothing)"
+    return _shown_text(content[edit.start : min(edit.end, edit.start + 4 * _SHOWN)]), _shown_text(edit.new) or "(nothing)"
 
 
-def _text(data: bytes) -> str:
+def _shown_text(data: bytes) -> str:
     words = " ".join(data.decode("utf-8", "replace").split())
     return words if len(words) <= _SHOWN else words[: _SHOWN - 3] + "..."

@@ -42,7 +42,7 @@ async def earlier_round(contract: TaskContract, artifacts: ArtifactPort) -> Earl
             failed = _gate(codec.decode(await artifacts.get(gate.uri), GateReport))
             return EarlierRound(failed, DIFF_OBJECTIVE, await _patch(contract, artifacts))
         if tests is not None:
-            failed = await _tests(codec.decode(await artifacts.get(tests.uri), TestReport), artifacts)
+            failed = await _test_section(codec.decode(await artifacts.get(tests.uri), TestReport), artifacts)
             return EarlierRound(failed, TESTS_OBJECTIVE, await _patch(contract, artifacts))
         if review is not None:
             failed = _review(codec.decode(await artifacts.get(review.uri), ReviewReport))
@@ -97,7 +97,7 @@ def _people(order: RevisionOrder) -> str:
     return "\n".join(lines)[:_QUOTED]
 
 
-async def _tests(report: TestReport, artifacts: ArtifactPort) -> str:
+async def _test_section(report: TestReport, artifacts: ArtifactPort) -> str:
     parts = [f"The tests said {report.status}. {report.failure or ''}"]
     failed = [command for command in report.commands if command.exit_code != 0 or command.timed_out]
     for command in failed:

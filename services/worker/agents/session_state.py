@@ -66,7 +66,7 @@ def pack(agent: InstalledAgent, session: str, folders: Mapping[str, Path], scann
     files: list[SessionFile] = []
     left = MOST_BYTES
     for place, folder in folders.items():
-        for path, data in _contents(folder):
+        for path, data in _session_files(folder):
             left -= len(data)
             if left < 0 or len(files) >= MOST_FILES:
                 raise SessionNotKeptError(f"it has more than {MOST_FILES} files or {MOST_BYTES} bytes")
@@ -152,7 +152,7 @@ def _check_paths(paths: list[str], places: tuple[str, ...]) -> None:
         raise MalformedError("a file of it is the folder of another")
 
 
-def _contents(root: Path) -> Iterator[tuple[str, bytes]]:
+def _session_files(root: Path) -> Iterator[tuple[str, bytes]]:
     """Files below ``root`` by path. Raises SessionNotKeptError for a link, for what is no file, and for too many places."""
     places = 0
     for folder, below, names, handle in os.fwalk(root, follow_symlinks=False):
@@ -165,16 +165,16 @@ def _contents(root: Path) -> Iterator[tuple[str, bytes]]:
             if places > _MOST_PLACES or not (stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
                 raise SessionNotKeptError("it holds a link, or more files than one has")
             if stat.S_ISREG(kind):
-                yield _name(inside / name), _read(name, handle)
+                yield _printable_name(inside / name), _read_entry(name, handle)
 
 
-def _read(name: str, folder: int) -> bytes:
+def _read_entry(name: str, folder: int) -> bytes:
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     with os.fdopen(file, "rb") as opened:
         return opened.read(MOST_BYTES + 1)
 
 
-def _name(path: Path) -> str:
+def _printable_name(path: Path) -> str:
     name = path.as_posix()
     if len(name) > _MOST_NAME or not name.isprintable():
         raise SessionNotKeptError("a file of it has an unusable name")

@@ -55,7 +55,7 @@ class JsonLines:
 
     async def receive(self) -> dict[str, object] | None:
         """See ``Wire.receive``."""
-        while (line := await self._line()) is not None:
+        while (line := await self._read_line()) is not None:
             if _is_banner(line) and len(self.banners) < _MOST_BANNERS:
                 self.banners.append(_shorten(line))
             elif line.strip():
@@ -64,7 +64,7 @@ class JsonLines:
 
     async def receive_text(self) -> str | None:
         """See ``Wire.receive_text``. What comes after the last end of a line is a line as well."""
-        line = await self._line()
+        line = await self._read_line()
         if line is None and self._buffer:
             line = bytes(self._buffer)
             self._buffer.clear()
@@ -85,13 +85,13 @@ class JsonLines:
         """See ``Wire.finish``."""
         self._session.finish()
 
-    async def _line(self) -> bytes | None:
+    async def _read_line(self) -> bytes | None:
         """The next line without its end; None at the end of the output. What comes without an end is no line."""
         while (end := self._buffer.find(b"\n", self._searched)) < 0:
             self._searched = len(self._buffer)
             if self._searched > self._line_bytes:
                 raise AgentWireError(f"a line of the agent has more than {self._line_bytes} bytes")
-            data = b"" if self._ended else await self._read()
+            data = b"" if self._ended else await self._read_bytes()
             if not data:
                 self._ended = True
                 return None
@@ -104,7 +104,7 @@ class JsonLines:
         self._searched = 0
         return line
 
-    async def _read(self) -> bytes:
+    async def _read_bytes(self) -> bytes:
         try:
             async with asyncio.timeout(self._silence):
                 return await self._session.read()

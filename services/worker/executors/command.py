@@ -49,12 +49,12 @@ class CommandExecutor:
         argv = scope.expand_paths(parse_command(job.answer), job.contract.allowed_paths)
         prefix = await usable_environment(job.contract, self._environments, job.mirror, job.baseline)
         limits = task_limits(self._limits, job.contract, command_seconds(job.contract))
-        done = await self._run(job, argv, prefix, limits, plain=False)
+        done = await self._run_argv(job, argv, prefix, limits, plain=False)
         how = ""
         if done.met_border:
             # Once more from the beginning, on the same files without a border, and in what is left of the time.
             rest = replace(limits, wall_seconds=max(1.0, limits.wall_seconds - done.completed.duration_seconds))
-            done, how = await self._run(job, argv, prefix, rest, plain=True), " in a plain copy of the repository"
+            done, how = await self._run_argv(job, argv, prefix, rest, plain=True), " in a plain copy of the repository"
         logs = {"stdout": done.completed.stdout, "stderr": done.completed.stderr}
         if done.failure is not None:
             seen, attempts = done.environment, done.completed.attempts
@@ -75,7 +75,7 @@ class CommandExecutor:
             attempts=done.completed.attempts,
         )
 
-    async def _run(self, job: Job, argv: Sequence[str], prefix: Shown, limits: SandboxLimits, *, plain: bool) -> _Done:
+    async def _run_argv(self, job: Job, argv: Sequence[str], prefix: Shown, limits: SandboxLimits, *, plain: bool) -> _Done:
         planted = await provided_files(job.contract, job.artifacts)
         tools = await tool_files(job.mirror, job.baseline, job.contract)
         async with self._workspaces.open(job.mirror, job.baseline, plain=plain, planted=planted) as workspace:

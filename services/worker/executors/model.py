@@ -60,7 +60,7 @@ class ModelExecutor:
         earlier = await earlier_round(job.contract, job.artifacts)
         memory = await read_memory(job.contract.inputs.artifacts, job.artifacts)
         asks = await may_ask(job.contract, job.mirror, job.baseline)
-        data = [*await earlier_results(job.contract, job.artifacts), *await _files(job)]
+        data = [*await earlier_results(job.contract, job.artifacts), *await _describe_files(job)]
         version = gateway.recording.brief
         conventions = Conventions()
         if version > 1 and self._conventions:
@@ -95,7 +95,7 @@ class ModelExecutor:
         return replace(result, summary=f"{result.summary} ({stood_in})".strip()) if stood_in else result
 
 
-async def _files(job: Job) -> list[str]:
+async def _describe_files(job: Job) -> list[str]:
     """The files that may change, as data; the names of those that are not shown come last."""
     entries = await job.mirror.files(job.baseline, tuple(job.contract.allowed_paths))
     parts, hidden, left = [], [], _SHOWN_BYTES

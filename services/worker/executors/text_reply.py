@@ -44,7 +44,7 @@ async def ask_text(gateway: ModelGateway, model: str, turns: Sequence[Turn], api
             error = answer.get("error") if isinstance(answer, dict) else None
             words = str(error.get("message", ""))[:_QUOTED] if isinstance(error, dict) else ""
             return ExecutionFailure("model_unavailable", f"the model's provider answered {response.status}: {words}")
-    reply = TextReply(_text(answer), refusal_words(api, answer) if isinstance(answer, dict) else "")
+    reply = TextReply(_reply_text(answer), refusal_words(api, answer) if isinstance(answer, dict) else "")
     return reply if any(reply) else ExecutionFailure("model_unavailable", "the model answered without words")
 
 
@@ -66,7 +66,7 @@ def _request(model: str, turns: Sequence[Turn], api: Api) -> tuple[str, dict[str
     return "/v1/responses", {"model": model, "input": messages if len(turns) > 1 else turns[0].text}
 
 
-def _text(answer: Any) -> str:
+def _reply_text(answer: Any) -> str:
     """The words of a reply in any of the three forms; empty for what is none."""
     try:
         if "choices" in answer:

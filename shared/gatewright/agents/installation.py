@@ -47,8 +47,8 @@ def find_agent(entry: Entry, installations: Iterable[Path]) -> InstalledProgram[
 
 def _installed_agents(entry: Entry, installations: Iterable[Path]) -> Iterator[InstalledProgram[Entry]]:
     for folder in installations:
-        program = _first(folder, entry.program)
-        interpreter = _first(folder, entry.interpreter) if entry.interpreter else None
+        program = _first_readable(folder, entry.program)
+        interpreter = _first_readable(folder, entry.interpreter) if entry.interpreter else None
         if program is None or (entry.interpreter and interpreter is None):
             continue
         words = (str(program),) if interpreter is None else (str(interpreter), str(program))
@@ -69,7 +69,7 @@ def usable_agent(entry: Entry, installations: Sequence[Path]) -> InstalledProgra
     return found
 
 
-def _first(folder: Path, places: Iterable[str]) -> Path | None:
+def _first_readable(folder: Path, places: Iterable[str]) -> Path | None:
     for place in places:
         file = folder / place
         if file.is_file() and os.access(file, os.R_OK):

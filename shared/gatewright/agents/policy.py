@@ -191,7 +191,7 @@ class AgentsPolicy(PolicyModel):
     tool_servers: tuple[ToolServer, ...] = ()
 
     @model_validator(mode="after")
-    def _whole(self) -> AgentsPolicy:
+    def _check_unique_names(self) -> AgentsPolicy:
         for kind, entries in (("agent", self.agents), ("tool server", self.tool_servers)):
             for name, count in Counter(entry.name for entry in entries).items():
                 if count > 1:

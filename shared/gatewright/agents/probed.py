@@ -48,10 +48,10 @@ def probed_agents(home: Path) -> tuple[ProbedAgent, ...]:
         files = sorted((home / ADMISSIONS).glob("*.json"))[:_MOST_AGENTS]
     except OSError:
         return ()
-    return tuple(found for file in files if (found := _read(file)) is not None)
+    return tuple(found for file in files if (found := _read_probe(file)) is not None)
 
 
-def _read(file: Path) -> ProbedAgent | None:
+def _read_probe(file: Path) -> ProbedAgent | None:
     try:
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
             return read_json(opened.read(_MOST_BYTES), ProbedAgent)

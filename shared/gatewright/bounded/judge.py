@@ -86,7 +86,7 @@ class _Child:
             env=environment,
             cwd="/",
         )
-        self._end = weakref.finalize(self, _end, self._process)
+        self._end = weakref.finalize(self, _kill_process, self._process)
 
     @property
     def alive(self) -> bool:
@@ -112,7 +112,7 @@ class _Child:
         self._process.kill()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill_process(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout):

@@ -157,7 +157,7 @@ async def give_back(
     place = (await connection.api(call, wanted, _RestoreReply, timeout=_SILENCE)).deliver_subject
     if not place.startswith("$JS.SNAPSHOT.RESTORE."):
         raise MalformedError(f"the server wants the snapshot of {snapshot.stream} sent to {place!r}", code="bad_subject")
-    for data in _parts(source):
+    for data in _read_chunks(source):
         answer = await connection.request(place, data, timeout=_SILENCE)
         if answer.data:
             decode_reply(answer.data, ApiReply, call)  # the reply is only an acknowledgement or a refusal
@@ -165,6 +165,6 @@ async def give_back(
     return decode_reply(last.data, StreamInfoReply, call).state.messages
 
 
-def _parts(source: BinaryIO) -> Iterator[bytes]:
+def _read_chunks(source: BinaryIO) -> Iterator[bytes]:
     while data := source.read(_CHUNK_BYTES):
         yield data

@@ -32,12 +32,12 @@ _LONGEST_KEY = 256
 
 def check_subject(subject: str) -> str:
     """``subject`` itself when a message may be published under it; raises MalformedError (code ``bad_subject``)."""
-    return _check(subject, wildcards=False)
+    return _check_subject(subject, wildcards=False)
 
 
 def check_pattern(pattern: str) -> str:
     """``pattern`` itself when it is a subject with or without ``*`` and a final ``>``; raises MalformedError."""
-    return _check(pattern, wildcards=True)
+    return _check_subject(pattern, wildcards=True)
 
 
 def is_pattern(subject: str) -> bool:
@@ -122,7 +122,7 @@ def _equal(wanted: list[str], tokens: list[str]) -> bool:
     return all(want in ("*", token) for want, token in zip(wanted, tokens, strict=True))
 
 
-def _check(text: str, *, wildcards: bool) -> str:
+def _check_subject(text: str, *, wildcards: bool) -> str:
     tokens = text.split(".")
     if wildcards and tokens[-1] == ">" and len(tokens) > 1:
         tokens.pop()

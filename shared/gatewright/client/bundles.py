@@ -27,7 +27,7 @@ async def receive_bundle(bus: Bus, subject: str, run_id: str, file: IO[bytes], l
     while first is None or offset < first.size:
         question = codec.encode(BundleRequest(run_id=run_id, offset=offset))
         part = decode_answer(await bus.request(subject, question, schema="bundle_request.v1", timeout=PART_SECONDS), BundlePart)
-        data = _bytes(part)
+        data = _decode_part(part)
         if first is None and part.size > limit:
             words = f"the bundle of {run_id} has {part.size} bytes; at most {limit} are received"
             raise StoreError(words, code="stored_bundle_too_large")
@@ -43,7 +43,7 @@ async def receive_bundle(bus: Bus, subject: str, run_id: str, file: IO[bytes], l
     return first
 
 
-def _bytes(part: BundlePart) -> bytes:
+def _decode_part(part: BundlePart) -> bytes:
     try:
         return base64.b64decode(part.data, validate=True)
     except (binascii.Error, ValueError):

@@ -550,10 +550,10 @@ class Connecting:
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
-        return self._open().__await__()
+        return self._open_client().__await__()
 
     async def __aenter__(self) -> Client:
-        self._client = await self._open()
+        self._client = await self._open_client()
         return self._client
 
     async def __aexit__(
@@ -562,7 +562,7 @@ class Connecting:
         if self._client is not None:
             await self._client.close()
 
-    async def _open(self) -> Client:
+    async def _open_client(self) -> Client:
         # Imported late: a program with a bus of its own does not need the NATS client.
         from gatewright.bus.jetstream.bus import JetStreamBus
 

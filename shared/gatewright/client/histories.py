@@ -74,13 +74,13 @@ class ServedHistory:
 
     async def _so_far(self, run_id: str, after: int) -> RunEvents:
         try:
-            return await self._ask(run_id, after, wait=0)
+            return await self._request_events(run_id, after, wait=0)
         except MalformedError as error:
             if error.reason != "run_unknown":
                 raise
             return RunEvents(run_id=run_id, events=(), more=False)
 
-    async def _ask(self, run_id: str, after: int, *, wait: int) -> RunEvents:
+    async def _request_events(self, run_id: str, after: int, *, wait: int) -> RunEvents:
         request = codec.encode(EventsRequest(run_id=run_id, after=after, wait_seconds=wait))
         answer = await self._bus.request(self._subject, request, schema="events_request.v1", timeout=wait + _ANSWER)
         return decode_answer(answer, RunEvents)
@@ -90,7 +90,7 @@ class ServedHistory:
         while True:
             pause = _PAUSE
             try:
-                answer = await self._ask(run_id, after, wait=LONGEST_EVENTS_WAIT)
+                answer = await self._request_events(run_id, after, wait=LONGEST_EVENTS_WAIT)
                 if answer.events or not answer.more:
                     return answer
             except LimitError as error:

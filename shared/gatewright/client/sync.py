@@ -93,7 +93,7 @@ class SyncClient:
     def follow(self, run_id: str) -> Iterator[OrchestratorEvent]:
         events = self._client.follow(run_id)
         try:
-            while (event := self._call(_next(events))) is not None:
+            while (event := self._call(_next_event(events))) is not None:
                 yield event
         finally:
             self._call(events.aclose())
@@ -170,5 +170,5 @@ async def _connect(address: str | BusAddress, seed: Path | None, requested_by: s
     return await Client.connect(address, seed=seed, requested_by=requested_by, patience=patience)
 
 
-async def _next(events: AsyncIterator[OrchestratorEvent]) -> OrchestratorEvent | None:
+async def _next_event(events: AsyncIterator[OrchestratorEvent]) -> OrchestratorEvent | None:
     return await anext(events, None)

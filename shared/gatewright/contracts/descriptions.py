@@ -39,7 +39,7 @@ class Texts(NamedTuple):
 
 def description_of_document(kind: Struct) -> str:
     """The docstring of a struct, on one line."""
-    return _plain(kind.__doc__ or "")
+    return _join_words(kind.__doc__ or "")
 
 
 def description_of_field(kind: Struct, field: str) -> str:
@@ -70,7 +70,7 @@ def _texts(module: ModuleType) -> Texts:
             case ast.Assign(targets=[ast.Name(id=name)]):
                 texts.names[name] = words
             case ast.ClassDef(name=name):
-                texts.names[name] = _plain(ast.get_docstring(node) or "")
+                texts.names[name] = _join_words(ast.get_docstring(node) or "")
                 inner = _with_strings(node.body)
                 texts.fields.update(((name, _target(field)), text) for field, text in inner if text and _target(field))
             case _:
@@ -87,10 +87,10 @@ def _with_strings(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
     for node, below in zip(body, [*body[1:], None], strict=True):
         match below:
             case ast.Expr(value=ast.Constant(value=str() as words)):
-                yield node, _plain(words)
+                yield node, _join_words(words)
             case _:
                 yield node, ""
 
 
-def _plain(words: str) -> str:
+def _join_words(words: str) -> str:
     return " ".join(words.replace("``", "").split())

@@ -79,7 +79,7 @@ class Use(NamedTuple):
 
 def schema_files() -> dict[str, str]:
     """File name -> text, for every document."""
-    return {f"{name}.json": _text(_document_schema(name, kind)) + "\n" for name, kind in DOCUMENTS.items()}
+    return {f"{name}.json": _json_text(_document_schema(name, kind)) + "\n" for name, kind in DOCUMENTS.items()}
 
 
 def _document_schema(name: str, kind: Struct) -> Json:
@@ -217,17 +217,17 @@ def _homes() -> dict[Struct, Struct]:
     """
     often = Counter(use.held for use in _uses() if use.held not in _NAMES)
     shared = [kind for kind, number in often.items() if number > 1]
-    users = {kind: [document for document in _NAMES if kind in _parts(document)] for kind in shared}
+    users = {kind: [document for document in _NAMES if kind in _inner_structs(document)] for kind in shared}
     return {kind: min(users[kind], key=lambda document: _distance(kind, document)) for kind in shared}
 
 
 def _distance(piece: Struct, document: Struct) -> tuple[bool, int, str]:
     near = document.__module__ == piece.__module__
-    return document is not TaskContract, _line(document) if near else sys.maxsize, _NAMES[document]
+    return document is not TaskContract, _definition_line(document) if near else sys.maxsize, _NAMES[document]
 
 
 @cache
-def _parts(document: Struct) -> frozenset[Struct]:
+def _inner_structs(document: Struct) -> frozenset[Struct]:
     """The structs inside a document, without those inside the documents that it holds."""
     seen: set[Struct] = set()
     waiting = [document]
@@ -251,14 +251,14 @@ def _split_name(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z][a-z0-9]*", name)]  # noqa: TID251 - names of our own classes
 
 
-def _line(kind: Struct) -> int:
+def _definition_line(kind: Struct) -> int:
     return inspect.getsourcelines(kind)[1]
 
 
 # --- text ---
 
 
-def _text(value: Any, indent: str = "", before: int = 0) -> str:
+def _json_text(value: Any, indent: str = "", before: int = 0) -> str:
     """JSON in which what fits on one line stands on one; ``before`` counts the characters in front of it."""
     flat = json.dumps(value, ensure_ascii=False)
     flat = f"{{ {flat[1:-1]} }}" if isinstance(value, dict) and value else flat
@@ -266,10 +266,10 @@ def _text(value: Any, indent: str = "", before: int = 0) -> str:
     inner = indent + "  "
     if isinstance(value, dict) and (not fits or "properties" in value):
         keys = {key: json.dumps(key, ensure_ascii=False) for key in value}
-        lines = [f"{keys[key]}: {_text(each, inner, len(keys[key]) + 2)}" for key, each in value.items()]
+        lines = [f"{keys[key]}: {_json_text(each, inner, len(keys[key]) + 2)}" for key, each in value.items()]
         return "{\n" + ",\n".join(inner + line for line in lines) + f"\n{indent}}}"
     if isinstance(value, list) and not fits:
-        return "[\n" + ",\n".join(inner + _text(each, inner) for each in value) + f"\n{indent}]"
+        return "[\n" + ",\n".join(inner + _json_text(each, inner) for each in value) + f"\n{indent}]"
     return flat
 
 

@@ -107,7 +107,7 @@ def faults_of(rules: Validator, value: Any) -> tuple[Fault, ...]:
     """Return the faults of ``value`` under ``rules``, like ``fault_report``."""
     found: dict[tuple[str, str], Fault] = {}
     for violation in rules.iter_errors(value):
-        for fault in _faults(violation):
+        for fault in _violation_faults(violation):
             found.setdefault((fault.pointer, fault.code), fault)
         if len(found) >= MAX_FAULTS:
             break
@@ -116,7 +116,7 @@ def faults_of(rules: Validator, value: Any) -> tuple[Fault, ...]:
     return tuple(sorted(relevant))[:MAX_FAULTS]
 
 
-def _faults(violation: ValidationError) -> Iterator[Fault]:
+def _violation_faults(violation: ValidationError) -> Iterator[Fault]:
     path, keyword = tuple(violation.absolute_path), str(violation.validator)
     here: Any = violation.instance
     rule: Any = violation.validator_value

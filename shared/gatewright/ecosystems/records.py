@@ -177,14 +177,14 @@ def read_records(lines: Iterable[bytes], token: str) -> RunnerReport:
             continue
         if record.token != token:
             report.forged += 1
-        elif _size(report) >= MOST:
+        elif _count_records(report) >= MOST:
             report.overflow = True
         else:
             _take(report, record)
     return report
 
 
-def _size(report: RunnerReport) -> int:
+def _count_records(report: RunnerReport) -> int:
     kinds = (report.outcomes, report.collected, report.loaded, report.took, report.origins, report.patched)
     return (
         sum(map(len, kinds))

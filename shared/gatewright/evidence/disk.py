@@ -31,7 +31,7 @@ class Disk:
             path.unlink()
             fd = os.open(path, flags, READ_ONLY)
         try:
-            _write(fd, data)
+            _write_all(fd, data)
         finally:
             os.close(fd)
 
@@ -50,7 +50,7 @@ class Disk:
             if os.fstat(fd).st_size != at:
                 os.ftruncate(fd, at)
             os.lseek(fd, at, os.SEEK_SET)
-            _write(fd, data)
+            _write_all(fd, data)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -90,7 +90,7 @@ def _flush_file_system(fd: int) -> None:
         raise OSError(ctypes.get_errno(), "syncfs failed")
 
 
-def _write(fd: int, data: bytes) -> None:
+def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

@@ -52,14 +52,14 @@ def read_tombstone(folder: Path, trusted: Sequence[PublicKey]) -> tuple[Tombston
     """
     if not stands(folder):
         return None
-    tombstone, key = open_tombstone(_bytes(folder), trusted)
+    tombstone, key = open_tombstone(_read_tombstone(folder), trusted)
     # The remaining manifest must match the tombstone, so that a tombstone cannot be moved to another bundle.
-    if _digest(folder / layout.MANIFEST) not in {"", tombstone.manifest_sha256}:
+    if _digest_plain_file(folder / layout.MANIFEST) not in {"", tombstone.manifest_sha256}:
         raise VerificationError("the tombstone is that of another bundle", code="other_run")
     return tombstone, key
 
 
-def _bytes(folder: Path) -> bytes:
+def _read_tombstone(folder: Path) -> bytes:
     try:
         fd = os.open(folder / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
@@ -73,7 +73,7 @@ def _bytes(folder: Path) -> bytes:
     return data
 
 
-def _digest(path: Path) -> str:
+def _digest_plain_file(path: Path) -> str:
     """Return the sha256 of a plain file; empty when there is none."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
 

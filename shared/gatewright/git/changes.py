@@ -137,7 +137,7 @@ def parse_changes(output: bytes) -> tuple[TreeChange, ...]:
     fields = output.split(b"\0")
     if fields.pop() or len(fields) % 2:
         raise _unreadable("diff-tree")
-    return tuple(_change(fields[at], fields[at + 1]) for at in range(0, len(fields), 2))
+    return tuple(_parse_change(fields[at], fields[at + 1]) for at in range(0, len(fields), 2))
 
 
 def parse_copies(output: bytes) -> dict[bytes, bytes]:
@@ -211,7 +211,7 @@ def parse_directory(content: bytes, id_bytes: int) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _change(head: bytes, path: bytes) -> TreeChange:
+def _parse_change(head: bytes, path: bytes) -> TreeChange:
     words = head.decode("ascii", "replace").split(" ")
     if len(words) != 5 or not words[0].startswith(":") or not path:
         raise _unreadable("diff-tree")

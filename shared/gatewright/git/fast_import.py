@@ -52,7 +52,7 @@ def stream(tree: str, changes: Sequence[FileChange], scratch_ref: str) -> bytes:
         if change.mode is not None:
             head = b"M %s inline %s\ndata %d\n" % (change.mode.encode(), _quote_path(change.path), len(change.content))
             parts += (head, change.content, b"\n")
-    return _whole(tree, parts, scratch_ref)
+    return _commit_stream(tree, parts, scratch_ref)
 
 
 def stream_of_objects(tree: str, changes: Sequence[TreeChange], scratch_ref: str) -> bytes:
@@ -63,10 +63,10 @@ def stream_of_objects(tree: str, changes: Sequence[TreeChange], scratch_ref: str
         for change in changes
         if change.new_mode != ABSENT
     ]
-    return _whole(tree, parts, scratch_ref)
+    return _commit_stream(tree, parts, scratch_ref)
 
 
-def _whole(tree: str, parts: Sequence[bytes], scratch_ref: str) -> bytes:
+def _commit_stream(tree: str, parts: Sequence[bytes], scratch_ref: str) -> bytes:
     begin = b"feature done\ncommit %s\ncommitter gate <> 0 +0000\ndata 0\n" % scratch_ref.encode()
     start = b'M 040000 %s ""\n' % tree.encode()
     # ``ls`` writes the tree and names it; the reset drops the commit that carried it.

@@ -165,7 +165,7 @@ def run_to_end(
     except TimeoutError as error:
         raise GitError(f"git did not end within {timeout:g} s", code="git_timeout") from error
     finally:
-        _end(process)
+        _kill_group(process)
     if reach.gone:
         raise GitError("the caller of git went away", code="git_cancelled")
     if status < 0:
@@ -208,7 +208,7 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, l
         while selector.get_map():
             for key, _ in _ready(selector, deadline):
                 if key.data is None:
-                    pending = pending[_write(key.fd, pending) :]
+                    pending = pending[_write_pipe(key.fd, pending) :]
                     done = not pending
                 else:
                     chunk = os.read(key.fd, _CHUNK)
@@ -230,7 +230,7 @@ def _ready(selector: selectors.BaseSelector, deadline: float) -> list[tuple[sele
     return selector.select(left)
 
 
-def _write(descriptor: int, data: memoryview) -> int:
+def _write_pipe(descriptor: int, data: memoryview) -> int:
     """Return how many bytes of ``data`` were written; all of them if git has stopped reading."""
     try:
         return os.write(descriptor, data[:_CHUNK])
@@ -238,7 +238,7 @@ def _write(descriptor: int, data: memoryview) -> int:
         return len(data)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """End the whole process group and reap it."""
     if process.returncode is None:
         _signal(process.pid, signal.SIGTERM)

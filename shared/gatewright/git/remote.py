@@ -131,7 +131,7 @@ class Remote:
         """
         try:
             if names and self._source.local:
-                return self._read(names)
+                return self._read_refs(names)
             output = self._list_remote(*_only(names), "--end-of-options", self._looked_at(), *names)
         except CommandFailedError as error:
             cause = self._damage(error)
@@ -159,7 +159,7 @@ class Remote:
             raise GitError(f"the repository cannot be read: {error.output}", code="repository_unreadable") from error
         return dict(_ref_lines(output))
 
-    def _read(self, names: tuple[str, ...]) -> dict[str, str]:
+    def _read_refs(self, names: tuple[str, ...]) -> dict[str, str]:
         """Refs of a repository on this host, each opened by its name: a listing opens every one that there is."""
         git = GitCommand(self._find(writing=False, refs=names).git_dir)
 

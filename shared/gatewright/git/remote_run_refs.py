@@ -54,12 +54,12 @@ class RemoteRunRefs:
 
     def found(self) -> tuple[RunRef, ...]:
         """Return all run branches by name, without date and subject, which would need a fetch of each."""
-        runs = self._with_remote(lambda: self._look(refresh=True))
+        runs = self._with_remote(lambda: self._lookup_refs(refresh=True))
         return tuple(self._ref(name, runs[name]) for name in sorted(runs))
 
     def again(self, name: str) -> RunRef | None:
         """Return the current state of a listed branch; at another commit than before it is unmerged."""
-        runs = self._with_remote(self._look)
+        runs = self._with_remote(self._lookup_refs)
         return self._ref(name, runs[name]) if name in runs else None
 
     def delete(self, found: RunRef) -> None:
@@ -80,7 +80,7 @@ class RemoteRunRefs:
     def _ref(self, name: str, commit: str) -> RunRef:
         return RunRef(name, commit, "", "", "merged" if commit in self._merged else "unmerged")
 
-    def _look(self, *, refresh: bool = False) -> Mapping[str, str]:
+    def _lookup_refs(self, *, refresh: bool = False) -> Mapping[str, str]:
         """Names of runs to commits, as they are now; with what is merged by now. ``refresh``: these are the runs that count."""
         try:
             runs, tips, commits = self._list_refs()

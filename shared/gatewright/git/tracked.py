@@ -45,21 +45,21 @@ def refuse_tracked_folder(prefix: Path) -> None:
 def is_tracked(top: Path, path: str) -> bool:
     """Return whether the index of the work tree ``top`` has the file ``path``. Blocks; raises DeniedError if it is
     unreadable."""
-    repository = _repository(top)
+    repository = _open_repository(top)
     return repository is not None and bool(_in_index(top, repository, (path,)))
 
 
 def _places_in_work_trees(prefix: Path, url: str) -> list[tuple[Path, tuple[str, ...]]]:
-    """Return the positions of ``prefix`` in work trees (see ``_names``); refuse one that an index or repository contains."""
+    """Return the positions of ``prefix`` in work trees (see ``_path_names``); refuse one inside an index or repository."""
     source = parse_url(url, PROTOCOLS) if url else None
     found = []
     for place in _spellings(prefix):
         if source is not None and source.local and Path(os.path.realpath(source.address)).is_relative_to(place):
             raise _refuse_file(place, "it holds the repository itself")
         for top in (folder for folder in (place, *place.parents) if os.path.lexists(folder / ".git")):
-            repository = _repository(top)
+            repository = _open_repository(top)
             if repository is not None:
-                names = _names(top, place)
+                names = _path_names(top, place)
                 if _meets(names, _in_index(top, repository, names)):
                     raise _refuse_file(place, f"the repository in {top} tracks {names[0] or 'files of it'}")
                 found.append((place, names))
@@ -73,7 +73,7 @@ def _spellings(prefix: Path) -> tuple[Path, ...]:
     return (given,) if given == real else (given, real)
 
 
-def _names(top: Path, place: Path) -> tuple[str, ...]:
+def _path_names(top: Path, place: Path) -> tuple[str, ...]:
     """Return the paths in the work tree ``top``: the place itself, and every link on the path to it."""
     inside = place.relative_to(top)
     links = [way for way in inside.parents if str(way) != "." and (top / way).is_symlink()]
@@ -85,7 +85,7 @@ def _meets(names: tuple[str, ...], tracked: Iterable[str]) -> bool:
     return any(path in (place, *links) or path.startswith(f"{place}/") or not place for path in tracked)
 
 
-def _repository(top: Path) -> LocalRepository | None:
+def _open_repository(top: Path) -> LocalRepository | None:
     """Return the repository; None for a folder of that name that is no repository."""
     try:
         return find_repository(str(top))

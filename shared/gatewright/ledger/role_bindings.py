@@ -45,7 +45,7 @@ def role_contract_summary(contract: TaskContract) -> RoleContractSummary:
     return RoleContractSummary(
         **_HEAD,
         task_id=contract.task_id,
-        contract_sha256=_digest(contract),
+        contract_sha256=_digest_contract(contract),
         resolved_from="role_contract" if stated is not None else "contract",
         identity=resolved.identity,
         purpose=stated.purpose if stated is not None else None,
@@ -65,7 +65,7 @@ def role_binding_summary(run: Run) -> RoleBindingSummary:
     return RoleBindingSummary(
         **_HEAD,
         run_id=run.run_id,
-        contract_sha256=_digest(run.contract) if run.contract is not None else None,
+        contract_sha256=_digest_contract(run.contract) if run.contract is not None else None,
         bindings=tuple(_binding(task, task.contract) for task in run.tasks.values() if task.contract is not None),
     )
 
@@ -117,12 +117,12 @@ def workflow_case(run: Run, others: Iterable[Run]) -> WorkflowCaseReadModel:
 def _shares_requirement(run: Run, other: Run, requirements: frozenset[str]) -> bool:
     return (
         other.publisher == run.publisher
-        and _repository(other) == _repository(run)
+        and _repository_name(other) == _repository_name(run)
         and not requirements.isdisjoint(requirements_of(other))
     )
 
 
-def _repository(run: Run) -> str:
+def _repository_name(run: Run) -> str:
     return run.accepted.repository_identity or run.accepted.repository_url
 
 
@@ -151,7 +151,7 @@ def _binding(task: RunTask, contract: TaskContract) -> RoleBinding:
         runtime_binding=_runtime(resolved, stated),
         tool_permissions=resolved.tool_permissions,
         resolved_mcp_tool_set=resolved.resolved_mcp_tool_set,
-        contract_sha256=_digest(contract),
+        contract_sha256=_digest_contract(contract),
     )
 
 
@@ -161,5 +161,5 @@ def _runtime(resolved: RoleContract, stated: RoleContract | None) -> RuntimeBind
     return replace(resolved.runtime_binding, model=model)
 
 
-def _digest(contract: TaskContract) -> str:
+def _digest_contract(contract: TaskContract) -> str:
     return hashlib.sha256(codec.encode(contract)).hexdigest()

@@ -94,9 +94,9 @@ class _Story:
             context = self._context("state", str(record.seq))
             yield self._part(name, context, self._root.span_id, record, last, attributes=attributes)
             for number in range(first, after):
-                yield from self._within(number, context.span_id)
+                yield from self._step_spans(number, context.span_id)
 
-    def _within(self, number: int, state: str) -> Iterator[FinishedSpan]:
+    def _step_spans(self, number: int, state: str) -> Iterator[FinishedSpan]:
         record = self._records[number]
         match record.event_type:
             case e.TaskDispatched.event_type:

@@ -137,7 +137,7 @@ class ModelsPolicy(PolicyModel):
     routes: tuple[Route, ...]
 
     @model_validator(mode="after")
-    def _whole(self) -> ModelsPolicy:
+    def _check_unique_names(self) -> ModelsPolicy:
         """Check that every name is unique and known."""
         _check_unique("provider", (each.name for each in self.providers))
         _check_unique("model", (each.name for each in self.models))

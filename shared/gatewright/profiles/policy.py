@@ -43,7 +43,7 @@ class LanguageProfile(PolicyModel):
 
     @field_validator("tools")
     @classmethod
-    def _names(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_program_names(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
         for tool in tools:
             if not re.fullmatch(_TOOL, tool):  # noqa: TID251 - the operator's own text
                 raise ValueError(f"{tool!r} is no name of a program")

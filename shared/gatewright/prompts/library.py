@@ -77,7 +77,7 @@ class PromptLibrary:
         parts = {
             "persona": texts.personas[role],
             "defaults": texts.defaults,
-            f"reply.{form}": _text(_BUILTIN / f"reply_{form}.md"),
+            f"reply.{form}": _read_text(_BUILTIN / f"reply_{form}.md"),
         }
         return _compose(parts)
 
@@ -87,9 +87,9 @@ class PromptLibrary:
         own_persona = texts.personas["worker"] != builtin.personas["worker"]
         own_rules = texts.defaults != builtin.defaults
         parts = {
-            "persona": texts.personas["worker"] if own_persona else _text(_WORKER / "persona.md"),
-            "defaults": texts.defaults if own_rules else _text(_WORKER / "rules.md"),
-            f"reply.{form}": _text(_WORKER / f"{form}.md"),
+            "persona": texts.personas["worker"] if own_persona else _read_text(_WORKER / "persona.md"),
+            "defaults": texts.defaults if own_rules else _read_text(_WORKER / "rules.md"),
+            f"reply.{form}": _read_text(_WORKER / f"{form}.md"),
         }
         return _compose(parts)
 
@@ -98,7 +98,7 @@ class PromptLibrary:
             return self._texts
         seen = _signature(self._folder)
         if seen != self._seen:
-            self._texts = _read(self._folder, seen)
+            self._texts = _read_texts(self._folder, seen)
             self._seen = seen
         return self._texts
 
@@ -115,7 +115,7 @@ def digest(text: str) -> str:
 
 @cache
 def _builtin() -> _Texts:
-    return _Texts(dict(_personas(_BUILTIN / "roles.yaml")), _text(_BUILTIN / DEFAULTS[0]))
+    return _Texts(dict(_personas(_BUILTIN / "roles.yaml")), _read_text(_BUILTIN / DEFAULTS[0]))
 
 
 def _signature(folder: Path) -> _Signature:
@@ -131,7 +131,7 @@ def _signature(folder: Path) -> _Signature:
     return tuple((name, found.st_mtime_ns, found.st_size, found.st_ino) for name, found in stats)
 
 
-def _read(folder: Path, seen: _Signature) -> _Texts:
+def _read_texts(folder: Path, seen: _Signature) -> _Texts:
     names = [name for name, *_ in seen]
     shared = [name for name in DEFAULTS if name in names]
     if len(shared) > 1:
@@ -145,12 +145,12 @@ def _read(folder: Path, seen: _Signature) -> _Texts:
                 raise PromptsError(f"{folder / name}: the role {role} stands in another file of the folder, too")
             personas[role] = persona
     builtin = _builtin()
-    return _Texts({**builtin.personas, **personas}, _text(folder / shared[0]) if shared else builtin.defaults)
+    return _Texts({**builtin.personas, **personas}, _read_text(folder / shared[0]) if shared else builtin.defaults)
 
 
 def _personas(file: Path) -> Iterator[tuple[str, str]]:
     try:
-        loaded = yaml.safe_load(_text(file))
+        loaded = yaml.safe_load(_read_text(file))
     except _YAML_ERRORS as error:
         raise PromptsError(
             f"{file} is not YAML: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
@@ -166,7 +166,7 @@ def _personas(file: Path) -> Iterator[tuple[str, str]]:
             raise PromptsError(f"{file}: {fault_lines(error, below=role)}") from None
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)

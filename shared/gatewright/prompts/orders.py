@@ -190,7 +190,9 @@ def recorded_worker_order(
 def _make_prompt(
     library: PromptLibrary, role: RoleId, sections: FreshContext, parts: Sequence[str], schema: str, may_ask: bool = False
 ) -> Prompt:
-    text = json.dumps(_offered_schema(_plain(schemas.written_out(schema)), may_ask), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(
+        _offered_schema(_plain_schema(schemas.written_out(schema)), may_ask), ensure_ascii=False, separators=(",", ":")
+    )
     words = f"One JSON document that is valid under this schema ({schema}), with the marker in `directive_ack`:"
     answer = f"## Answer\n\n{words}\n\n{text}"
     system = library.compose(role, "json")
@@ -220,7 +222,7 @@ def _offered_schema(schema: dict[str, Any], may_ask: bool) -> dict[str, Any]:
     return schema if may_ask else schema | {"properties": {name: each for name, each in fields if name != BLOCKED}}
 
 
-def _plain(schema: dict[str, object]) -> dict[str, object]:
+def _plain_schema(schema: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in schema.items() if not key.startswith("$")}
 
 
@@ -231,10 +233,10 @@ _WIDTH = 6
 
 def number_lines(patch: bytes) -> str:
     """The canonical patch, each line with its number in the candidate; removed ones have none. Binary content is left out."""
-    return "\n".join(_lines(patch.decode("utf-8", "replace").split("\n")))
+    return "\n".join(_changed_lines(patch.decode("utf-8", "replace").split("\n")))
 
 
-def _lines(lines: list[str]) -> Iterator[str]:
+def _changed_lines(lines: list[str]) -> Iterator[str]:
     old = new = at = 0
     binary = False
     for line in lines:

@@ -91,10 +91,10 @@ def worker_prompt(library: PromptLibrary, brief: WorkerBrief) -> Prompt:
         ("Previous attempt", _previous(brief)),
         ("Paths", _paths(brief)),
         ("Checks", _checks(brief)),
-        ("Repository", _repository(brief)),
+        ("Repository", _repository_section(brief)),
         ("Limits", _limits(brief)),
         ("Questions", _questions(brief)),
-        ("Report", _report(brief)),
+        ("Report", _report_section(brief)),
         ("Conventions of the repository", _blocks(_CONVENTIONS, brief.access.conventions)),
         ("Data", _blocks("", [*brief.data, *_past(brief.memory)])),
     ]
@@ -154,7 +154,7 @@ def _checks(brief: WorkerBrief) -> str:
     return f"Run {which} yourself before you finish. {each} must exit with 0.{installed}\n\n{listed}"
 
 
-def _repository(brief: WorkerBrief) -> str:
+def _repository_section(brief: WorkerBrief) -> str:
     baseline = brief.contract.rollback.baseline_ref
     if brief.form == "files":
         return f"The files under Data are those of commit {baseline}."
@@ -201,7 +201,7 @@ def _questions(brief: WorkerBrief) -> str:
     )
 
 
-def _report(brief: WorkerBrief) -> str:
+def _report_section(brief: WorkerBrief) -> str:
     if brief.form == "files":
         return ""
     if brief.contract.audit_only:

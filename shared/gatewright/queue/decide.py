@@ -63,7 +63,7 @@ def _apply_input(draft: QueueDraft, item: Input) -> None:
             _record_landing(draft)
         case e.QueueEvent():
             if draft.add_legal(item):
-                _follow(draft, item)
+                _add_consequences(draft, item)
 
 
 def _create(item: Create, policy: QueuePolicy) -> e.QueueCreated:
@@ -125,7 +125,7 @@ def _record_landing(draft: QueueDraft) -> None:
         draft.add(e.EntryLeft(run_id=run_id, code="conflict_with_ahead", against=against, paths=paths))
 
 
-def _follow(draft: QueueDraft, event: e.QueueEvent) -> None:
+def _add_consequences(draft: QueueDraft, event: e.QueueEvent) -> None:
     """Add the consequences of an observation. A missing, denied or rewritten branch holds the queue for a person."""
     match event:
         case e.LandingRefused(code="missing"):

@@ -26,17 +26,17 @@ def file_growth(changes: Sequence[TreeChange], sizes: Mapping[str, int]) -> dict
     by_name: defaultdict[str | bytes, deque[TreeChange]] = defaultdict(deque)
     for change in gone:
         by_id[change.old_id].append(change)
-        by_name[_name(change.path)].append(change)
+        by_name[_base_name(change.path)].append(change)
     taken: set[bytes] = set()
-    for places, key in ((by_id, _content), (by_name, _place)):
+    for places, key in ((by_id, _content), (by_name, _change_place)):
         for change in written:
-            if change.path not in before and (replaced := _next(places.get(key(change)), taken)) is not None:
+            if change.path not in before and (replaced := _next_place(places.get(key(change)), taken)) is not None:
                 taken.add(replaced.path)
                 before[change.path] = sizes[replaced.old_id]
     return {change.path: sizes[change.new_id] - before.get(change.path, 0) for change in written}
 
 
-def _next(places: deque[TreeChange] | None, taken: set[bytes]) -> TreeChange | None:
+def _next_place(places: deque[TreeChange] | None, taken: set[bytes]) -> TreeChange | None:
     while places:
         found = places.popleft()
         if found.path not in taken:
@@ -48,9 +48,9 @@ def _content(change: TreeChange) -> str | bytes:
     return change.new_id
 
 
-def _place(change: TreeChange) -> str | bytes:
-    return _name(change.path)
+def _change_place(change: TreeChange) -> str | bytes:
+    return _base_name(change.path)
 
 
-def _name(path: bytes) -> bytes:
+def _base_name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]

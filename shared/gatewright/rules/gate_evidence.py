@@ -170,26 +170,26 @@ def expected_evidence(
             found = (*_candidate(run), LookedAt(REPORT, document_uri(run.review)), *_calls(run, run.review.consultation))
             return tuple(found)
         case "tests" if run.tests is not None:
-            return (*_tests(run, run.tests), LookedAt(REPORT, document_uri(run.tests)))
+            return (*_examined_tests(run, run.tests), LookedAt(REPORT, document_uri(run.tests)))
         case "approval":
             return tuple(_approval(run, decisions))
         case _ if report.verdict != "PASS":
             return ()
         case "policy":
-            return tuple(_policy(run, _first(following, e.ContractCompiled)))
+            return tuple(_policy(run, _first_event(following, e.ContractCompiled)))
         case "plan":
-            return tuple(_plan(run, _first(following, e.PlanAccepted)))
+            return tuple(_plan(run, _first_event(following, e.PlanAccepted)))
         case "locks":
-            taken = _first(following, e.LocksTaken)
+            taken = _first_event(following, e.LocksTaken)
             return (LookedAt(TOKEN, str(taken.token) if taken is not None else None),)
         case "diff":
             return tuple(_diff(run, report))
         case "citations":
             return tuple(_citations(run, report))
         case "integrated":
-            return tuple(_integrated_evidence(run, _first(following, e.CandidateComposed)))
+            return tuple(_integrated_evidence(run, _first_event(following, e.CandidateComposed)))
         case _:
-            return tuple(_after_review(run, report.gate, _first(following, e.Landed), held))
+            return tuple(_after_review(run, report.gate, _first_event(following, e.Landed), held))
 
 
 def faults_of_evidence(report: GateReport, expected: Sequence[LookedAt]) -> Iterator[str]:
@@ -281,7 +281,7 @@ def _calls(run: Run, asked: Consultation | Sequence[Artifact] | None) -> Iterato
 _P = TypeVar("_P", bound=e.RunEvent)
 
 
-def _first(events: Sequence[e.RunEvent], kind: type[_P]) -> _P | None:
+def _first_event(events: Sequence[e.RunEvent], kind: type[_P]) -> _P | None:
     return next((event for event in events if isinstance(event, kind)), None)
 
 
@@ -337,7 +337,7 @@ def _integrated_evidence(run: Run, composed: e.CandidateComposed | None) -> Iter
     yield from (LookedAt(name, None) for name in (*counted, SECRET_SCANNER))
 
 
-def _tests(run: Run, tests: TestReport) -> Iterator[LookedAt]:
+def _examined_tests(run: Run, tests: TestReport) -> Iterator[LookedAt]:
     if tests.status == "ERROR" or run.contract is None:
         return
     yield from _candidate(run)
@@ -365,10 +365,10 @@ def _landing(run: Run, landed: e.Landed | None, held: e.RosterHeld | None) -> It
     if landed is not None and landed.commit:
         yield LookedAt(COMMIT, landed.commit)
     for output in run.contract.required_outputs if run.contract is not None else ():
-        yield LookedAt(required_output(output), _place(output, run))
+        yield LookedAt(required_output(output), _output_place(output, run))
 
 
-def _place(output: RequiredOutput, run: Run) -> str | None:
+def _output_place(output: RequiredOutput, run: Run) -> str | None:
     """Return the location of a required output, as far as the run records it."""
     if run.candidate is None:
         return None

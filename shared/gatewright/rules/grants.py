@@ -82,7 +82,7 @@ def check_new(judged: JudgedGrant, rule: ApprovalRule | None, now: datetime) -> 
         raise DeniedError(f"{grant.grant_id} is over since {grant.not_after}", code="grant_over")
     if rule is None:
         raise DeniedError(f"there is no rule {grant.rule} for {grant.repository}", code="grant_too_wide")
-    _within(judged, rule)
+    _check_size(judged, rule)
 
 
 def check_revocation(revocation: GrantRevocation, grant: ApprovalGrant, now: datetime) -> None:
@@ -145,7 +145,7 @@ def why_uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequ
     if (grant.repository, grant.rule, grant.reason) != (run.accepted.repository_url, rule.name, rule.reason):  # 2
         return "it is about another repository or another rule"
     try:
-        _within(judged, rule)  # 3
+        _check_size(judged, rule)  # 3
     except DeniedError as error:
         return error.message
     if not rule.yourself and is_own(run, judged.person):  # 4
@@ -156,7 +156,7 @@ def why_uncovered(run: Run, rule: ApprovalRule, judged: JudgedGrant, paths: Sequ
     return _asked_each_time(run, grant) or beyond or _riskier(run, rule, grant)
 
 
-def _within(judged: JudgedGrant, rule: ApprovalRule) -> None:
+def _check_size(judged: JudgedGrant, rule: ApprovalRule) -> None:
     """Check that the rule permits the size of the grant. Raises DeniedError."""
     grant, bounds = judged.grant, rule.grants
     words = ""

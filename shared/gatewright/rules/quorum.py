@@ -87,7 +87,7 @@ def outcome_of(quorum: ReviewQuorum, seats: Seats, ballots: Sequence[Ballot], *,
     if not (len(greens) >= quorum.greens or (greens and len(yellows) >= quorum.yellows)):  # 2
         wanted = f"{quorum.greens} green votes, or one with {quorum.yellows} yellow ones, are wanted"
         blockers.append(f"{wanted}: {len(greens)} green, {len(yellows)} yellow")
-    missing = _missing(quorum, seats, ballots)  # 3
+    missing = _missing_votes(quorum, seats, ballots)  # 3
     duo = _duo(ballots) if missing else ()
     if missing and not duo:
         blockers += missing
@@ -96,7 +96,7 @@ def outcome_of(quorum: ReviewQuorum, seats: Seats, ballots: Sequence[Ballot], *,
     return QuorumOutcome(None if blockers else ConsensusReceipt(green=greens, yellow=yellows, duo=duo), tuple(blockers))
 
 
-def _missing(quorum: ReviewQuorum, seats: Seats, ballots: Sequence[Ballot]) -> list[str]:
+def _missing_votes(quorum: ReviewQuorum, seats: Seats, ballots: Sequence[Ballot]) -> list[str]:
     found = []
     if len(ballots) < quorum.reviewers:
         found.append(f"{len(ballots)} of {quorum.reviewers} reviewers have voted")

@@ -102,7 +102,7 @@ def hold_roster(run: Run, roster: ApproverRoster, now: datetime, revoked: Collec
     for asked, word in _counting_words(run):
         people |= {person.name: person for person in _entries(roster, word)}
         try:
-            _check(run, asked, word, roster, moment, revoked)  # 1, 2, 3, 4
+            _check_standing(run, asked, word, roster, moment, revoked)  # 1, 2, 3, 4
         except GatewrightError as error:
             lapsed += _lapsed_words(run, asked, word, error)
     found = HeldRoster(at, tuple(people[name] for name in sorted(people)), tuple(lapsed), ())
@@ -162,7 +162,9 @@ def _entries(roster: ApproverRoster, word: Word) -> Iterator[RosterPerson]:
             yield person
 
 
-def _check(run: Run, asked: AskedApproval, word: Word, roster: ApproverRoster, now: datetime, revoked: Collection[str]) -> None:
+def _check_standing(
+    run: Run, asked: AskedApproval, word: Word, roster: ApproverRoster, now: datetime, revoked: Collection[str]
+) -> None:
     request = asked.request
     if isinstance(word, ApprovalByGrant):
         judged = judge_grant(word.signed, roster, now)

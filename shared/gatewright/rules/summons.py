@@ -151,7 +151,7 @@ def answer_to(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> Summ
     if answer.status == "ANSWERED":
         critique = answer.critique if asked.task.advice == "critic" else None
         missed = answer.missed if asked.task.advice == "qa" else ()
-        return _within(replace(answer, code="ok", critique=critique, missed=missed))
+        return _truncate_answer(replace(answer, code="ok", critique=critique, missed=missed))
     code = reason_of(answer.code, "task_failed")
     return replace(answer, code=code, answer="", confidence=None, evidence=(), open_questions=(), critique=None, missed=())
 
@@ -201,7 +201,7 @@ def _wrong_time(asked: AskedSummons, answer: SummonsAnswer, now: datetime) -> st
     return ""
 
 
-def _within(answer: SummonsAnswer) -> SummonsAnswer:
+def _truncate_answer(answer: SummonsAnswer) -> SummonsAnswer:
     """Truncate places and open questions to the maximum: eight answers must fit into one reply."""
     room = _MOST_BESIDE
     places, questions = [], []
@@ -220,7 +220,7 @@ def _within(answer: SummonsAnswer) -> SummonsAnswer:
 
 def brief_of(run: Run) -> str:
     """Return the ledger's record of an open run as the gatekeeper's text, without anything hidden from makers."""
-    text = "\n".join(_lines(run))
+    text = "\n".join(_state_lines(run))
     return text if len(text) <= _MOST_BRIEF else f"{text[:_MOST_BRIEF]}\n(cut)"
 
 
@@ -243,7 +243,7 @@ def _evidence(run: Run) -> Iterator[Artifact]:
         yield Artifact(name=CHANGE, uri=run.candidate.patch, sha256=digest)
 
 
-def _lines(run: Run) -> Iterator[str]:
+def _state_lines(run: Run) -> Iterator[str]:
     stands = f"{run.parked_from}, and waits for people" if run.parked else run.state
     yield f"The run stands in {stands}, in round {run.attempt}."
     yield f"Ordered: {run.accepted.user_request[:_MOST_SPEC]}"

@@ -22,7 +22,7 @@ RULE = "fewest findings, fewest changed lines, least cost (US dollars, unknown l
 
 def standings(run: Run) -> tuple[e.Standing, ...]:
     """Return the result of each candidate, best first by ``RULE``; failed ones come last, by number."""
-    return tuple(sorted((_standing(run, number) for number in sorted(run.candidates)), key=_rank))
+    return tuple(sorted((_candidate_standing(run, number) for number in sorted(run.candidates)), key=_rank))
 
 
 def best(ranked: Sequence[e.Standing]) -> int | None:
@@ -52,7 +52,7 @@ def why_chosen(ranked: Sequence[e.Standing]) -> str:
     return f"equal to candidate {second.candidate} in findings, lines and cost, and numbered before it"
 
 
-def _standing(run: Run, number: int) -> e.Standing:
+def _candidate_standing(run: Run, number: int) -> e.Standing:
     state = run.candidates[number]
     spent = usage_of(task for task in makers(run) if task.candidate == number)
     return e.Standing(

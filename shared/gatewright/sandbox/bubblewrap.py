@@ -120,7 +120,7 @@ class BubblewrapSandbox:
         if additions is not None:
             view = view.with_additions(additions)
         try:
-            return await self._run(argv, workspace, view, limits)
+            return await self._run_process(argv, workspace, view, limits)
         except OSError as error:
             raise SandboxError(f"the sandbox cannot be made: {error}") from error
 
@@ -167,7 +167,9 @@ class BubblewrapSandbox:
         variables = environment(shown, home=home, source_date_epoch=source_date_epoch, workspace=workspace.path_inside)
         return _View(tuple(binds), tuple(links), variables, mounts, image=shown.image)
 
-    async def _run(self, argv: Sequence[str], workspace: WorkingFolder, view: _View, limits: SandboxLimits) -> Completed:
+    async def _run_process(
+        self, argv: Sequence[str], workspace: WorkingFolder, view: _View, limits: SandboxLimits
+    ) -> Completed:
         disk = _with_room(workspace)
         _make_caches(view.caches, self._account)
         with ExitStack() as held:

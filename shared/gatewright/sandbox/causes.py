@@ -45,14 +45,14 @@ _SETTINGS: Final = (
 )
 
 
-def _read(path: str) -> str:
+def _read_ascii(path: str) -> str:
     try:
         return Path(path).read_text("ascii", "replace")
     except OSError:
         return ""
 
 
-def explain(output: str, read: Callable[[str], str] = _read) -> str:
+def explain(output: str, read: Callable[[str], str] = _read_ascii) -> str:
     """Return the cause of a failure to start; ``output`` is bubblewrap's standard error, ``read`` returns a file of /proc or
     ""."""
     words = output.strip() or "it printed no message"

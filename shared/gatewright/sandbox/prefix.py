@@ -73,12 +73,12 @@ def inspect_prefix(path: Path, *, homes: Iterable[Path], account: SandboxAccount
     for shown in (path, *borrowed.folders):
         source = _check_prefix(shown, refused, account)
         for inside in (shown, source):
-            if not _within(inside, _SYSTEM):
+            if not _is_below(inside, _SYSTEM):
                 binds[inside] = source
     if not (path / "bin").is_dir() and read_record(path) is None:
         raise ConfigurationError(f"the environment {path} has no folder bin")
     pairs = sorted(((source, inside) for inside, source in binds.items()), key=lambda pair: len(pair[1].parts))
-    links = {place: text for place, text in borrowed.links.items() if not any(_within(place, inside) for inside in binds)}
+    links = {place: text for place, text in borrowed.links.items() if not any(_is_below(place, inside) for inside in binds)}
     return Prefix(path, tuple(pairs), tuple(links.items()))
 
 
@@ -103,9 +103,9 @@ def _check_prefix(shown: Path, homes: frozenset[Path], account: SandboxAccount) 
     except (OSError, RuntimeError) as error:
         raise ConfigurationError(f"the environment {shown} cannot be read: {error}") from error
     for folder in {shown, real}:
-        if any(_within(never, folder) for never in _NEVER) or any(_within(folder, closed) for closed in _CLOSED):
+        if any(_is_below(never, folder) for never in _NEVER) or any(_is_below(folder, closed) for closed in _CLOSED):
             raise ConfigurationError(f"the environment {shown} is a folder of the system ({folder})")
-        if any(_within(home, folder) for home in homes if home != home.parent):
+        if any(_is_below(home, folder) for home in homes if home != home.parent):
             raise ConfigurationError(f"the environment {shown} is, or holds, a home folder ({folder})")
         if ".gatewright" in folder.parts and folder.parts[-3:-1] != (".gatewright", "environments"):
             raise ConfigurationError(f"the environment {shown} lies in the home of gatewright ({folder})")
@@ -134,24 +134,24 @@ class _Borrowed:
         self.folders: list[Path] = []
         self.links: dict[Path, str] = {}
         self._prefix = prefix
-        self._follow(prefix / "bin" / "python")
+        self._record_links(prefix / "bin" / "python")
         for home in _settings(prefix, "home"):
             self._home(Path(home))
 
-    def _follow(self, place: Path) -> None:
+    def _record_links(self, place: Path) -> None:
         """Record each link from ``place`` on, because the next one is read through it."""
         for _ in range(_MOST_LINKS):
             if not place.is_symlink():
                 return
             place = Path(os.path.normpath(place.parent / place.readlink()))
-            if not _within(place, self._prefix) and not _belongs_to_system(place.parent):
+            if not _is_below(place, self._prefix) and not _belongs_to_system(place.parent):
                 self._borrow(place)
 
     def _borrow(self, place: Path) -> None:
         owner = place.parent.parent
         if place.parent.name == "bin" and _is_python(owner):
             self.folders.append(owner)
-        elif place.is_symlink() and not any(_within(place, closed) for closed in _CLOSED):
+        elif place.is_symlink() and not any(_is_below(place, closed) for closed in _CLOSED):
             self.links[place] = str(place.readlink())
         else:
             raise ConfigurationError(
@@ -203,9 +203,9 @@ def _names_in(folder: Path) -> list[str]:
 
 def _belongs_to_system(folder: Path) -> bool:
     """Return whether every command sees the folder anyway (/usr, and /bin, which is a link into it)."""
-    return _within(folder.resolve(), _SYSTEM) or _within(folder, _ALTERNATIVES)
+    return _is_below(folder.resolve(), _SYSTEM) or _is_below(folder, _ALTERNATIVES)
 
 
-def _within(path: Path | str, folder: Path | str) -> bool:
+def _is_below(path: Path | str, folder: Path | str) -> bool:
     """Return whether ``path`` is ``folder`` or below it; both absolute, links not resolved."""
     return f"{path}/".startswith(f"{str(folder).rstrip('/')}/")

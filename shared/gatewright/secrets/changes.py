@@ -56,7 +56,7 @@ async def secrets_brought_in(
     written = [change for change in changes if change.new_mode not in NO_CONTENT and change.new_id != change.old_id]
     blobs = await mirror.blobs({change.new_id for change in written if change.new_id not in known})
     names = [change.path for change in changes if change.old_mode == ABSENT]
-    in_names, hits = await asyncio.to_thread(_look, names, blobs, scanner)
+    in_names, hits = await asyncio.to_thread(_search_contents, names, blobs, scanner)
     if len(hits) < _MOST:
         known.add(object_id for object_id in blobs if object_id not in hits)
     if hits:
@@ -93,7 +93,9 @@ async def secrets_in_text(
 Hits = Mapping[str, tuple[Hit, ...]]
 
 
-def _look(names: Sequence[bytes], blobs: Mapping[str, bytes], scanner: SecretScanner) -> tuple[tuple[Hit, ...], Hits]:
+def _search_contents(
+    names: Sequence[bytes], blobs: Mapping[str, bytes], scanner: SecretScanner
+) -> tuple[tuple[Hit, ...], Hits]:
     """Hits in the names, one a line, and in each blob that has any."""
     found: dict[str, tuple[Hit, ...]] = {}
     for object_id, content in blobs.items():

@@ -74,7 +74,7 @@ def _places(document: Document, scanner: SecretScanner, *, inline: bool) -> tupl
     """``inline``: with what artifacts hold in their URIs."""
     value = msgspec.to_builtins(document)
     # Nearly every document is clean: one scan of everything shows it.
-    if not scanner.find(b"\n".join(_contents(value, inline=inline))):
+    if not scanner.find(b"\n".join(_document_texts(value, inline=inline))):
         return ()
     texts = [
         text
@@ -89,7 +89,7 @@ def _is_inline(key: str, item: object) -> bool:
     return key == "uri" and isinstance(item, str) and item.startswith("data:")
 
 
-def _contents(value: Any, *, inline: bool) -> list[bytes]:
+def _document_texts(value: Any, *, inline: bool) -> list[bytes]:
     """Return the texts of ``_texts`` without their places."""
     found: list[bytes] = []
     waiting = [value]

@@ -50,7 +50,7 @@ class Kingfisher:
 
     def find(self, data: bytes) -> Iterator[Hit]:
         """Raises ConfigurationError when the catalogue cannot be had, DeniedError (``secret_scan_failed``) for ``data``."""
-        scanner = self._load()
+        scanner = self._load_policy()
         try:
             findings = scanner.scan(data)
         except (RuntimeError, ValueError, OSError) as error:
@@ -63,9 +63,9 @@ class Kingfisher:
 
     def prepare(self) -> None:
         """Have the catalogue ready. Raises ConfigurationError when it cannot be had."""
-        self._load()
+        self._load_policy()
 
-    def _load(self) -> Any:
+    def _load_policy(self) -> Any:
         with _LOADING:
             if not _LOADED:
                 policy = kingfisher_sdk.DetectionPolicy(inline_ignores=False, markup_context=False, base64_max_depth=2)

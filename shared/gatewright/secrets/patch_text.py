@@ -65,7 +65,7 @@ def decoded_parts(patch: bytes, parts: Sequence[BinaryPart]) -> Iterator[tuple[B
 
 def _find(patch: bytes, reading: Reading, scanner: SecretScanner) -> list[tuple[str, int, bytes]]:
     """Rule, line and value of each hit."""
-    pieces = list(_text(patch, reading))
+    pieces = list(_loose_text(patch, reading))
     text = b"\n".join(piece for _, piece in pieces)
     starts = []
     length = 0
@@ -84,7 +84,7 @@ def _find(patch: bytes, reading: Reading, scanner: SecretScanner) -> list[tuple[
     return found
 
 
-def _text(patch: bytes, reading: Reading) -> Iterator[tuple[int, bytes]]:
+def _loose_text(patch: bytes, reading: Reading) -> Iterator[tuple[int, bytes]]:
     """Yield pieces of ``patch`` that are neither file content nor headers of a fixed form; each with its offset."""
     done = 0
     for file in reading.files:

@@ -60,7 +60,8 @@ def _alone(begin: str) -> str:
 
 
 #: Three digits in base64.
-_DIGITS_3 = "[MNO][DTjz][AEIMQUYcgk][wxyz0-5]"
+_DIGIT = "(?:[MN][DTjz]|O[DT])"
+_DIGITS_3 = _DIGIT + "[AEIMQUYcgk][wxyz0-5]"
 #: White space, as ``re.ASCII`` has it.
 _BLANKS = (" ", "\t", "\n", "\r", "\f", "\v")
 #: Names that make an assignment (``password=...``, ``"api_key": ...``, ``--token ...``) secret. Longer ones first.
@@ -122,7 +123,7 @@ RULES: tuple[SecretRule, ...] = (
     # It begins with the number of an account in base64.
     _precise(
         "discord_token",
-        rf"(?<![\w.-])(?:{_DIGITS_3}){{5}}(?:[MNO][DTjz][AEIMQUYcgk]|{_DIGITS_3}(?:[MNO][AQgw])?)"
+        rf"(?<![\w.-])(?:{_DIGITS_3}){{5}}(?:{_DIGIT}[AEIMQUYcgk]|{_DIGITS_3}(?:[MN][AQgw]|O[AQ])?)"
         r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}(?![\w-])",
         *("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
         glance=_DIGITS_3 + r"[A-Za-z0-9]{18,24}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}",

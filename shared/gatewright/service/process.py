@@ -170,7 +170,7 @@ def run_process(
         # From concurrent tasks: an unexpected failure takes precedence.
         if failures.split(_is_expected)[1] is not None:
             raise
-        first = _first(failures)
+        first = _first_failure(failures)
         return _report_failure(host_error(first) or first, log)
     except KeyboardInterrupt:
         return EXIT_CLEAN
@@ -202,8 +202,8 @@ def _is_expected(failure: BaseException) -> bool:
     return isinstance(failure, GatewrightError) or host_error(failure) is not None
 
 
-def _first(failure: BaseException) -> BaseException:
-    return _first(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
+def _first_failure(failure: BaseException) -> BaseException:
+    return _first_failure(failure.exceptions[0]) if isinstance(failure, BaseExceptionGroup) else failure
 
 
 def _stop_on_signals(stop: asyncio.Event, log: Logger, connections: Sequence[Connection]) -> None:

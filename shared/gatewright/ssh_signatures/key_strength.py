@@ -36,14 +36,14 @@ def check_strength(kind: bytes, blob: bytes) -> None:
         MalformedError: ``weak_ssh_key``, with the weakness.
     """
     try:
-        _check(kind, WireReader(blob))
+        _check_key(kind, WireReader(blob))
     except MalformedError as error:
         if error.reason == "weak_ssh_key":
             raise
         raise _weak("its encoding is malformed") from None
 
 
-def _check(kind: bytes, fields: WireReader) -> None:
+def _check_key(kind: bytes, fields: WireReader) -> None:
     fields.text()
     if kind == b"ssh-rsa":
         exponent, modulus = fields.text(), fields.text()

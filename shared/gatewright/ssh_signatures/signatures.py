@@ -110,7 +110,7 @@ def verify_ssh(key: str, namespace: str, message: bytes, armoured: str, origins:
     if signed_namespace != namespace.encode():
         raise wrong("it was made for another purpose")
     digest = _HASHES[hash_name](message).digest()
-    _check(blob, signature, signed_data(signed_namespace, hash_name, digest), origins)  # 3
+    _check_signature(blob, signature, signed_data(signed_namespace, hash_name, digest), origins)  # 3
 
 
 def sign_ssh(secret: Ed25519PrivateKey, namespace: str, message: bytes) -> str:
@@ -145,7 +145,7 @@ def _fields(armoured: str) -> tuple[bytes, bytes, bytes, bytes]:
     return blob, namespace, hash_name, signature
 
 
-def _check(blob: bytes, signature: bytes, data: bytes, origins: Sequence[str]) -> None:
+def _check_signature(blob: bytes, signature: bytes, data: bytes, origins: Sequence[str]) -> None:
     """Raise VerificationError unless ``signature`` of ``data`` is by the key ``blob``."""
     from cryptography.exceptions import InvalidSignature
 

@@ -88,7 +88,7 @@ class SummonsConsultant:
                 f"the {self._role} has no model to ask: name the role in GATEWRIGHT_CONSULT, and give it a route and its key"
             )
             return self._make_answer(task, context, status="NOT_ANSWERED", code=NO_MODEL, message=words)
-        patch = await self._change(task, context)
+        patch = await self._read_change(task, context)
         if task.advice is not None and patch is not None and len(patch) > MAX_PATCH:
             words = f"the change has {len(patch)} bytes; a model is shown at most {MAX_PATCH}"
             return self._make_answer(task, context, status="NOT_ANSWERED", code="task_failed", message=words)
@@ -113,7 +113,7 @@ class SummonsConsultant:
         record = await consultation_of(asking, opinion, session.spent, context.artifacts, clamped=dropped)
         return self._make_answer(task, context, status="ANSWERED", code="ok", consultation=record, **fields)
 
-    async def _change(self, task: SummonsTask, context: TaskContext) -> bytes | None:
+    async def _read_change(self, task: SummonsTask, context: TaskContext) -> bytes | None:
         found = next((each for each in task.evidence if each.name == CHANGE), None)
         return await context.artifacts.get(found.uri) if found is not None else None
 

@@ -120,7 +120,7 @@ class BudgetMeter:
             self._exceed(gone)
             # The error unwinds the work itself; from a part of it that runs beside it, it does not get there.
             self._work_notified = self._doing is not None and asyncio.current_task() is self._doing
-        self._check()
+        self._check_budget()
         if self._is_a_step():
             self.report_due.set()
 
@@ -148,7 +148,7 @@ class BudgetMeter:
                 await asyncio.wait({doing})
             if not doing.cancelled():
                 doing.exception()  # looked at: that the budget was used up, or that we are cancelled, counts more
-        self._check()
+        self._check_budget()
         return doing.result()
 
     def unreported_usage(self) -> Usage | None:
@@ -186,6 +186,6 @@ class BudgetMeter:
         if self._doing is not None:
             self._doing.cancel()
 
-    def _check(self) -> None:
+    def _check_budget(self) -> None:
         if self.excess is not None:
             raise BudgetError(self.excess.words)

@@ -95,7 +95,7 @@ class DeadLetters:
         A crash between the two is made good by the next call: the id is the same. Raises DeniedError: ``dead_letter_settled``,
         ``dead_letter_altered``, ``dead_letter_misplaced``; MalformedError: ``dead_letter_unknown``.
         """
-        letter = self._open(await self.find(sequence))
+        letter = self._require_open(await self.find(sequence))
         if letter.altered:
             raise DeniedError(f"{sequence}: what was kept is not the original, see its reason", code="dead_letter_altered")
         if not belongs(letter.role, letter.subject):
@@ -116,11 +116,11 @@ class DeadLetters:
         """Record that nothing is to be done about a letter; it stays where it is. Raises as ``requeue`` does."""
         if not reason.strip():
             raise MalformedError("state why it is dropped", code="invalid_input")
-        letter = self._open(await self.find(sequence))
+        letter = self._require_open(await self.find(sequence))
         await self._decide(letter, "dropped", reason)
         return letter
 
-    def _open(self, letter: DeadLetter) -> DeadLetter:
+    def _require_open(self, letter: DeadLetter) -> DeadLetter:
         if letter.decision is not None:
             raise DeniedError(f"{letter.sequence} was {letter.decision.verdict} before", code="dead_letter_settled")
         return letter

@@ -54,7 +54,7 @@ class ClassQueue:
 
         When it is cancelled, what came too late is given back, by ``close`` at the latest.
         """
-        delivery = None if self._standing else await self._look()
+        delivery = None if self._standing else await self._first_delivery()
         if delivery is None:
             delivery = await self._stand(timeout)
         if delivery is not None:
@@ -69,7 +69,7 @@ class ClassQueue:
         self._asking = None
         await asyncio.gather(*(subscription.close() for subscription in self._subscriptions))
 
-    async def _look(self) -> Delivery | None:
+    async def _first_delivery(self) -> Delivery | None:
         """What there is in the first queue that is not empty."""
         for number in search_order(self._taken, len(self._subscriptions)):
             # Shielded: the answer to a question that was asked is a task of ours.

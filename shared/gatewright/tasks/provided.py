@@ -34,16 +34,16 @@ def path_of(artifact: Artifact) -> str:
 async def provided_files(contract: TaskContract, artifacts: ArtifactPort) -> dict[bytes, bytes]:
     """The contents by path. Raises MalformedError (``provided_too_large``, ``artifact_ambiguous``, ...), ArtifactError."""
     wanted = {path_of(artifact): artifact.name for artifact in provided(contract.inputs.artifacts)}
-    return await _contents(contract, wanted, artifacts)
+    return await _provided_contents(contract, wanted, artifacts)
 
 
 async def hidden_contents(contract: TaskContract, artifacts: ArtifactPort) -> dict[bytes, bytes]:
     """The files that hidden commands alone see, by path. Raises as ``provided_files`` does."""
     wanted = {hidden_path(artifact): artifact.name for artifact in hidden_files(contract.inputs.artifacts)}
-    return await _contents(contract, wanted, artifacts)
+    return await _provided_contents(contract, wanted, artifacts)
 
 
-async def _contents(contract: TaskContract, wanted: Mapping[str, str], artifacts: ArtifactPort) -> dict[bytes, bytes]:
+async def _provided_contents(contract: TaskContract, wanted: Mapping[str, str], artifacts: ArtifactPort) -> dict[bytes, bytes]:
     """By path; ``wanted`` has the names of the artifacts."""
     # Imported late: the command line, which provides them, opens no repository of a task.
     from gatewright.tasks.inputs import read_artifact

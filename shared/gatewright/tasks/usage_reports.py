@@ -70,7 +70,7 @@ class UsageReports:
             if not self._in_answer:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LAST):
-                        await self._report(self._account())
+                        await self._send_usage(self._account())
 
     def handled(self, handling: asyncio.Task[Document], interruption: Interruption | None) -> None:
         """The work has ended. An answer that names what was used needs no last report; work without an answer needs one."""
@@ -93,9 +93,9 @@ class UsageReports:
         while True:
             await self._meter.report_due.wait()
             self._meter.report_due.clear()
-            await self._report()
+            await self._send_usage()
 
-    async def _report(self, account: InterruptedWork | None = None) -> None:
+    async def _send_usage(self, account: InterruptedWork | None = None) -> None:
         usage = self._meter.account if account is not None else self._meter.unreported_usage()
         if usage is None:
             return

@@ -89,10 +89,10 @@ class TaskWatch:
                         self.interrupt("timed_out")
         finally:
             woken.cancel()
-            await self._end(handling)
+            await self._end_task(handling)
         return handling
 
-    async def _end(self, handling: asyncio.Task[Document]) -> None:
+    async def _end_task(self, handling: asyncio.Task[Document]) -> None:
         if handling.done():
             return
         handling.cancel()

@@ -83,12 +83,12 @@ class HealthServer:
             # Faults of a peer: slow, gone, too much data, incomplete data.
             with contextlib.suppress(TimeoutError, OSError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(REQUEST_SECONDS):
-                    await self._answer(reader, writer)
+                    await self._serve_page(reader, writer)
         finally:
             del self._connections[connection]
             writer.transport.abort()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_page(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:

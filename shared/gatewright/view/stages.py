@@ -92,7 +92,7 @@ def _refusal_texts(report: GateReport, allowed: tuple[str, ...]) -> list[str]:
     texts = []
     for each in broken[: sentences.MOST_VIOLATIONS]:
         if each.code == "path_out_of_scope" and each.rule == "allowed_paths" and allowed:
-            texts.append(f"{each.path} is outside the allowed paths ({_names(allowed)}) [{each.code}]")
+            texts.append(f"{each.path} is outside the allowed paths ({_join_paths(allowed)}) [{each.code}]")
         else:
             texts.append(f"{f'{each.path}: ' if each.path else ''}{in_options(each.detail)} [{each.code}]")
     more = len(broken) - len(texts)
@@ -116,7 +116,7 @@ def _lines_of(event: e.RunEvent, view: RunView) -> Iterator[_Line]:  # noqa: C90
             yield "bad", _STAGES_OF_ROLES.get(error.role or "", "run"), f"{error.message} [{error.code}]"
         case e.CandidateComposed(changed_files=files, candidate=number) if run.kind.reviews and not run.kind.searches:
             allowed = run.contract.allowed_paths if run.contract is not None and files else ()
-            inside = f", inside {_names(allowed)}" if allowed else ""
+            inside = f", inside {_join_paths(allowed)}" if allowed else ""
             prefix = f"candidate {number}: " if number else ""
             yield "good", "scope", f"{prefix}{sentences.count(files, 'file')} changed{inside}"
         case e.ApprovalRequested() | e.ApprovalDecided() | e.ApprovalByRule() | e.ApprovalByGrant() | e.ApprovalExpired():
@@ -204,6 +204,6 @@ def _reported_codes(view: RunView) -> set[str]:
     return codes | {(result.failure or "").partition(":")[0] for result in view.results.values()}
 
 
-def _names(paths: tuple[str, ...]) -> str:
+def _join_paths(paths: tuple[str, ...]) -> str:
     more = len(paths) - _MOST_PATHS
     return ", ".join(paths[:_MOST_PATHS]) + (f" and {more} more" if more > 0 else "")

@@ -61,7 +61,9 @@ def context_of(run: Run, records: Sequence[OrchestratorEvent], request: ContextR
         status=run.status,
         state=run.state,
         attempt=run.attempt,
-        sections=tuple(_section(each, _text(each, run, records, request.scope, patch), request.scope) for each in wanted),
+        sections=tuple(
+            _section(each, _selected_text(each, run, records, request.scope, patch), request.scope) for each in wanted
+        ),
         tree=run.candidate.tree if run.candidate is not None else None,
     )
 
@@ -77,7 +79,9 @@ def _section(selector: ContextSelector, text: str, scope: Scope) -> ContextSecti
     return ContextSection(selector=selector, text=shown, characters=len(text), cut=len(text) > bound)
 
 
-def _text(selector: ContextSelector, run: Run, records: Sequence[OrchestratorEvent], scope: Scope, patch: bytes) -> str:
+def _selected_text(
+    selector: ContextSelector, run: Run, records: Sequence[OrchestratorEvent], scope: Scope, patch: bytes
+) -> str:
     match selector:
         case "summary":
             return brief_of(run)

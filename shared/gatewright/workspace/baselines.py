@@ -62,23 +62,23 @@ class Baselines:
                 contents = await contents_of(mirror, batch)
                 if writing is not None:
                     await writing
-                writing = asyncio.create_task(finish(self._write, files, batch, contents))
+                writing = asyncio.create_task(finish(self._write_batch, files, batch, contents))
         finally:
             if writing is not None:
                 await writing
 
-    def _write(
+    def _write_batch(
         self, files: Path, batch: Sequence[TreeEntry | LinkedFile], contents: Mapping[str, bytes | StoredObject]
     ) -> None:
         with TreeWriter(files, self._account) as writer:
             for entry in batch:
-                writer.write(entry.path, entry.mode, contents.get(_key(entry), b""))
+                writer.write(entry.path, entry.mode, contents.get(_entry_key(entry), b""))
 
 
 async def contents_of(mirror: Mirror, entries: Sequence[TreeEntry | LinkedFile]) -> dict[str, bytes | StoredObject]:
     """Return the contents of entries of one mirror, by object id or key. Raises GitError."""
     stored = {each.key: each.stored for each in entries if isinstance(each, LinkedFile) and each.stored is not None}
-    blobs = {each.object_id for each in entries if each.mode != SUBMODULE and _key(each) not in stored}
+    blobs = {each.object_id for each in entries if each.mode != SUBMODULE and _entry_key(each) not in stored}
     return {**(await mirror.blobs(blobs) if blobs else {}), **stored}
 
 
@@ -90,7 +90,7 @@ def by_mirror(linked: Sequence[LinkedFile]) -> Iterator[tuple[Mirror, list[Linke
     yield from ((some[0].mirror, some) for some in groups.values())
 
 
-def _key(entry: TreeEntry | LinkedFile) -> str:
+def _entry_key(entry: TreeEntry | LinkedFile) -> str:
     return entry.key if isinstance(entry, LinkedFile) else entry.object_id
 
 

@@ -45,8 +45,8 @@ def lay_bytecode(
             above = path.rpartition(b"/")[0]
             cache = b"/".join(filter(None, (above, CACHE.encode())))
             if cache not in taken:
-                taken[cache] = tree.status(_parts(cache)) is not None
-            source = None if taken[cache] else tree.status(_parts(path))
+                taken[cache] = tree.status(_path_parts(cache)) is not None
+            source = None if taken[cache] else tree.status(_path_parts(path))
             if source is not None and stat.S_ISREG(source.st_mode):
                 made = compiled[path]
                 writer.write(cache + b"/" + made.name.encode(), FILE, _as_of(source, made.data))
@@ -59,5 +59,5 @@ def _as_of(source: os.stat_result, data: bytes) -> bytes:
     return data[:8] + (int(source.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + data[12:]
 
 
-def _parts(path: bytes) -> tuple[str, ...]:
+def _path_parts(path: bytes) -> tuple[str, ...]:
     return tuple(os.fsdecode(path).split("/"))

@@ -51,29 +51,29 @@ def write_layer(
                 writer.whiteout(folder)
 
 
-def _parts(path: bytes) -> tuple[str, ...]:
+def _path_parts(path: bytes) -> tuple[str, ...]:
     return tuple(os.fsdecode(path).split("/"))
 
 
 def _is_emptied(layer: Path, baseline: Path, folder: bytes) -> bool:
     """Return whether the layer leaves a folder empty: git has no empty folders, so it must not be visible either."""
-    with entered(layer, _parts(folder)) as above, os.scandir(above) as entries:
+    with entered(layer, _path_parts(folder)) as above, os.scandir(above) as entries:
         statuses = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
     if not all(map(is_whiteout, statuses.values())):
         return False
-    with entered(baseline, _parts(folder)) as below:
-        return {*_names(below)} <= statuses.keys()
+    with entered(baseline, _path_parts(folder)) as below:
+        return {*_entry_names(below)} <= statuses.keys()
 
 
-def _names(folder: int) -> list[str]:
+def _entry_names(folder: int) -> list[str]:
     with os.scandir(folder) as entries:
         return [entry.name for entry in entries]
 
 
 def _remove_whiteouts(layer: Path, folder: bytes) -> None:
-    *above, name = _parts(folder)
+    *above, name = _path_parts(folder)
     with entered(layer, (*above, name)) as inside:
-        for entry in _names(inside):
+        for entry in _entry_names(inside):
             os.unlink(entry, dir_fd=inside)
     with entered(layer, tuple(above)) as outside:
         os.rmdir(name, dir_fd=outside)

@@ -82,7 +82,7 @@ class _Difference:
         while pending:
             above = pending.pop()
             with entered(self._upper, above) as folder:
-                for name in self._names(folder):
+                for name in self._list_names(folder):
                     parts = (*above, name)
                     if parts == (GIT_FOLDER,) and self._leave_out(_path(parts)):
                         continue
@@ -99,7 +99,7 @@ class _Difference:
             self._record(parts, FileChange(_path(parts), None))
         return tuple(sorted(self._changed.values(), key=lambda change: change.path))
 
-    def _names(self, folder: int) -> list[str]:
+    def _list_names(self, folder: int) -> list[str]:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]
         self._looked_at += len(names)
@@ -131,7 +131,7 @@ class _Difference:
                 mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
                 self._check_size(parts, status.st_size)
                 with _open_entry(folder, parts[-1]) as file:
-                    self._record(parts, FileChange(_path(parts), mode, _read(file, status.st_size)))
+                    self._record(parts, FileChange(_path(parts), mode, _read_checked(file, status.st_size)))
         else:
             raise DeniedError(f"{display(_path(parts))} is a pipe, a socket or a device", code="special_file")
 
@@ -183,7 +183,7 @@ def _open_entry(folder: int, name: str) -> Iterator[int]:
         os.close(file)
 
 
-def _read(file: int, size: int) -> bytes:
+def _read_checked(file: int, size: int) -> bytes:
     """Read at most the checked size, although no process is left to change it."""
     parts = []
     while size > 0 and (part := os.read(file, min(size, _CHUNK))):

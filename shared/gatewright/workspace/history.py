@@ -118,7 +118,7 @@ class Histories:
         around = Surroundings(await self._tags_of(mirror), replaced)
         digest = hashlib.sha256(repr((wanted.key, around.tags, sorted(replaced))).encode()).hexdigest()[:16]
         name = f"{check_object_id(commit)}-{digest}"
-        async with self._folders.use(name, partial(self._write, mirror, commit, wanted.rules, around)) as folder:
+        async with self._folders.use(name, partial(self._write_history, mirror, commit, wanted.rules, around)) as folder:
             yield folder
 
     async def _tags_of(self, mirror: Mirror) -> tuple[Tag, ...]:
@@ -128,7 +128,9 @@ class Histories:
             self._tags = dict([*list(self._tags.items())[1 - _MOST_TAGGED :], (mirror.path, (time.monotonic(), known))])
         return known
 
-    async def _write(self, mirror: Mirror, commit: str, rules: HistoryRules, around: Surroundings, folder: Path) -> None:
+    async def _write_history(
+        self, mirror: Mirror, commit: str, rules: HistoryRules, around: Surroundings, folder: Path
+    ) -> None:
         await mirror.ensure(commit)
         await finish(write_history, mirror.path, commit, folder, rules, around)
         await finish(hand_over, folder, self._account)
@@ -174,7 +176,7 @@ class _History:
         self._entries = parse_entries(self._mirror.execute("ls-tree", "-r", "-z", "-l", self._commit, limit=_LIST_BYTES))
         objects = self._objects()
         withheld = self._withheld(objects, commits)
-        self._make(commits)
+        self._make_repository(commits)
         kept = "".join(f"{each}\n" for each in (*commits, *objects) if each not in withheld)
         pack = self._target / "objects" / "pack" / "pack"
         settings = {"pack.window": "0", "pack.threads": "1", "pack.compression": "1"}
@@ -222,10 +224,10 @@ class _History:
             else:
                 size, count = size + length, count + 1
                 readable.append(name)
-        for name, content in self._contents(readable, "blob"):
+        for name, content in self._read_objects(readable, "blob"):
             if self._rules.looks_secret(content):
                 withheld[name] = _REASONS["secret"]
-        for name, content in self._contents(commits, "commit"):
+        for name, content in self._read_objects(commits, "commit"):
             head, _, message = content.partition(b"\n\n")
             if self._rules.looks_secret(message):
                 withheld[name] = head + _MESSAGE
@@ -242,14 +244,14 @@ class _History:
                 raise GitError(f"{name} is not in the mirror", code="object_missing")
             yield name, kind, int(size[0])
 
-    def _contents(self, names: Iterable[str], kind: str) -> Iterator[tuple[str, bytes]]:
+    def _read_objects(self, names: Iterable[str], kind: str) -> Iterator[tuple[str, bytes]]:
         asked = "".join(f"{name}\n" for name in names).encode()
         if asked:
             yield from parse_objects(
                 self._mirror.execute("cat-file", "--batch", "--buffer", stdin=asked, timeout=_SECONDS), kind
             )
 
-    def _make(self, commits: Mapping[str, Sequence[str]]) -> None:
+    def _make_repository(self, commits: Mapping[str, Sequence[str]]) -> None:
         for folder in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "info"):
             (self._target / folder).mkdir(parents=True)
         sha1 = len(self._commit) == _IN_SHA1

@@ -76,7 +76,7 @@ class Layers:
         pending = [parts]
         while pending:
             above = pending.pop()
-            for name, is_folder in self._names(above).items():
+            for name, is_folder in self._folder_names(above).items():
                 if is_folder:
                     pending.append((*above, name))
                 else:
@@ -90,19 +90,19 @@ class Layers:
 
     def _find(self, parts: Parts) -> tuple[Path, os.stat_result] | None:
         for root in self._roots:
-            hidden, status = _look(root, parts)
+            hidden, status = _find_entry(root, parts)
             if status is not None:
                 return root, status
             if hidden:
                 break
         return None
 
-    def _names(self, parts: Parts) -> dict[str, bool]:
+    def _folder_names(self, parts: Parts) -> dict[str, bool]:
         """The names in a folder of the stack; True for folders."""
         seen: set[str] = set()
         names: dict[str, bool] = {}
         for root in self._roots:
-            hidden, status = _look(root, parts)
+            hidden, status = _find_entry(root, parts)
             if hidden or (status is not None and not stat.S_ISDIR(status.st_mode)):
                 break
             if status is None:
@@ -116,7 +116,7 @@ class Layers:
         return names
 
 
-def _look(root: Path, parts: Parts) -> tuple[bool, os.stat_result | None]:
+def _find_entry(root: Path, parts: Parts) -> tuple[bool, os.stat_result | None]:
     """Return a layer's entry at a path, and whether the layer hides the path of the layers below without one."""
     folder = os.open(root, FOLDER_FLAGS)
     try:

@@ -38,7 +38,7 @@ class SharedFolders:
         """
         place = self._root / name
         while (held := hold(place, exclusive=False)) is None:
-            await self._make(place, fill)
+            await self._make_folder(place, fill)
             await asyncio.sleep(0)  # another process may be removing it just now
         try:
             os.utime(place)  # for the search for the longest unused one
@@ -46,7 +46,7 @@ class SharedFolders:
         finally:
             os.close(held)
 
-    async def _make(self, place: Path, fill: Callable[[Path], Awaitable[None]]) -> None:
+    async def _make_folder(self, place: Path, fill: Callable[[Path], Awaitable[None]]) -> None:
         makers = self._root / f".makers-{place.name[:2]}"
         held = await wait_for_hold(makers)
         fresh = makers / uuid.uuid4().hex

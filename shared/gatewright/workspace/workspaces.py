@@ -188,12 +188,12 @@ class Workspaces:
         lower: tuple[Path, ...] = (checkout,)
         if changes:
             layer = task / "layer"
-            self._make((layer,))
+            self._make_folders((layer,))
             write_layer(layer, checkout, changes, contents, self._account)
             lower = (layer, *lower)
         if planted:
             layer = task / "planted"
-            self._make((layer,))
+            self._make_folders((layer,))
             plant(layer, lower, planted, self._account)
             lower = (layer, *lower)
         return lower
@@ -202,7 +202,7 @@ class Workspaces:
         self, task: Path, lower: tuple[Path, ...], compiled: Mapping[bytes, Bytecode], changed: Collection[bytes]
     ) -> tuple[Path, ...]:
         layer = task / "bytecode"
-        self._make((layer,))
+        self._make_folders((layer,))
         lay_bytecode(layer, lower, compiled, changed, self._account)
         return (layer, *lower)
 
@@ -211,9 +211,9 @@ class Workspaces:
     ) -> Workspace:
         workspace = Workspace(task, lower, overlay, self._bounds, planted, history)
         writable = workspace.upper.parent
-        self._make((writable, workspace.upper, writable / "work", workspace.scratch))
+        self._make_folders((writable, workspace.upper, writable / "work", workspace.scratch))
         if history is not None:
-            self._make((workspace.written_history, writable / "history-work"))
+            self._make_folders((workspace.written_history, writable / "history-work"))
         if not overlay:
             copy_stack(lower, workspace.upper, self._account)
             if history is not None:
@@ -221,7 +221,7 @@ class Workspaces:
                 hand_over(workspace.written_history, self._account)
         return workspace
 
-    def _make(self, folders: Iterable[Path]) -> None:
+    def _make_folders(self, folders: Iterable[Path]) -> None:
         for folder in folders:
             folder.mkdir()
             folder.chmod(0o755)  # regardless of the umask: it is the command's working directory
@@ -242,7 +242,7 @@ class Workspaces:
         if overlay is None:
             async with _task_folder(tasks) as task:
                 checkout = task / "checkout"
-                await finish(self._make, (checkout,))
+                await finish(self._make_folders, (checkout,))
                 trial = await finish(self._furnish, task, (checkout,), frozenset[bytes](), overlay=True)
                 self._fault = await overlay_fault(trial, self._account)
             overlay = not self._fault
@@ -317,10 +317,10 @@ def copy_stack(lower: tuple[Path, ...], target: Path, account: SandboxAccount) -
             else:
                 with layers.opened(parts) as file:
                     mode = EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
-                    writer.write(path, mode, _read(file))
+                    writer.write(path, mode, _read_all(file))
 
 
-def _read(file: int) -> bytes:
+def _read_all(file: int) -> bytes:
     parts = []
     while part := os.read(file, _CHUNK):
         parts.append(part)

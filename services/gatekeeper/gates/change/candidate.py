@@ -141,7 +141,7 @@ async def judge_tree(context: ChangeContext, changes: Sequence[TreeChange], tree
     if not await judge_name_limits(context, changes, trees.baseline):
         return
     # Reads wait for git, so the checks by name run at the same time.
-    contents, _ = await asyncio.gather(_read(context, changes), _judge_names(context, changes, trees))
+    contents, _ = await asyncio.gather(_read_contents(context, changes), _judge_names(context, changes, trees))
     _judge_contents(context, changes, contents)
     if context.report.clean and may_link(changes, contents.beginnings):
         await _judge_linked(context, trees.candidate)
@@ -332,7 +332,7 @@ def _written_changes(changes: Sequence[TreeChange]) -> list[TreeChange]:
     return [change for change in changes if change.new_mode in REGULAR and change.new_id != change.old_id]
 
 
-async def _read(context: ChangeContext, changes: Sequence[TreeChange]) -> _Contents:
+async def _read_contents(context: ChangeContext, changes: Sequence[TreeChange]) -> _Contents:
     """Read all contents at once if they are small enough, else in batches. Raises GitError."""
     mirror = context.mirror
     ids = {change.new_id for change in _written_changes(changes)}

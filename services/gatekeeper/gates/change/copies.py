@@ -132,7 +132,7 @@ async def judge_copies(
     for file in reading.files if reading is not None else ():
         if file.move and file.old is not None and file.new is not None:
             if file.old in paths:  # 1
-                _refuse(context, file.new, file.old)
+                _refuse_copy(context, file.new, file.old)
             elif not outside.cover(file.old):  # 4
                 _remark(context, file.new, file.old)
     written = [
@@ -172,7 +172,7 @@ async def _judge_content(
     rest = [change for change in written if small and change.new_id not in by_id and sizes[change.new_id] <= largest]
     if rest:  # 3
         contents = await context.mirror.blobs({*(file.object_id for file in small), *(change.new_id for change in rest)})
-        plain = await asyncio.to_thread(lambda: {object_id: _plain(content) for object_id, content in contents.items()})
+        plain = await asyncio.to_thread(lambda: {object_id: _digest_text(content) for object_id, content in contents.items()})
         by_plain = {plain[file.object_id]: file for file in small if plain[file.object_id]}
         found += [(change, by_plain[plain[change.new_id]]) for change in rest if plain[change.new_id] in by_plain]
     if not found:
@@ -180,7 +180,7 @@ async def _judge_content(
     secret = await _nowhere_else({file.object_id for _, file in found}, baseline, context)
     for change, file in found:
         if file.object_id in secret:
-            _refuse(context, change.path, file.path)
+            _refuse_copy(context, change.path, file.path)
 
 
 async def _nowhere_else(object_ids: Iterable[str], baseline: str, context: ChangeContext) -> frozenset[str]:
@@ -197,7 +197,7 @@ def _ending(file: SacredFile) -> tuple[bytes, str]:
     return file.path.rpartition(b"/")[2], file.object_id
 
 
-def _plain(content: bytes) -> bytes:
+def _digest_text(content: bytes) -> bytes:
     """Return a digest of ``content`` without byte order mark, trailing blanks and empty lines; empty when nothing is left."""
     lines = [line for line in map(bytes.rstrip, content.removeprefix(b"\xef\xbb\xbf").split(b"\n")) if line]
     return hashlib.sha256(b"\n".join(lines)).digest() if lines else b""
@@ -207,7 +207,7 @@ def _is_sacred(path: bytes, policies: Policies) -> bool:
     return any(kind.name == _SACRED for kind in policies.path_classes(path))
 
 
-def _refuse(context: ChangeContext, path: bytes, source: bytes) -> None:
+def _refuse_copy(context: ChangeContext, path: bytes, source: bytes) -> None:
     words = f"has content of {display(source)}, which no contract opens"
     context.report.violate(CODE, SACRED_RULE, words, path)
 

@@ -27,14 +27,14 @@ async def judge_credential_files(context: ChangeContext, changes: Sequence[TreeC
     asked = [change for change in changes if context.policies.content_decides(change.path)]
     if not asked:
         return
-    contents = await _contents(context, asked[:_MOST_FILES])
+    contents = await _read_blobs(context, asked[:_MOST_FILES])
     for change in asked:
         fault = await asyncio.to_thread(_fault, change, contents)
         if fault:
             context.report.violate("path_protected", RULE, f"{fault}; no contract opens it", change.path)
 
 
-async def _contents(context: ChangeContext, changes: Sequence[TreeChange]) -> Mapping[str, bytes]:
+async def _read_blobs(context: ChangeContext, changes: Sequence[TreeChange]) -> Mapping[str, bytes]:
     wanted = {each for change in changes for each, mode in change.sides if mode in REGULAR}
     chosen, held = [], 0
     for object_id, size in (await context.mirror.sizes(wanted)).items():

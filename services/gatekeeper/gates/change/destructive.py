@@ -71,7 +71,7 @@ def judge_destructive(context: GateContext, contract: TaskContract, classify: Cl
     for artifact in contract.inputs.artifacts:
         digests[artifact.name].append(artifact.sha256.lower())
     for statement in scope.destructive_statements:
-        for fault in _faults(statement, allowed, digests.get(statement.dry_run, ())):
+        for fault in _statement_faults(statement, allowed, digests.get(statement.dry_run, ())):
             report.violate(UNSTATED, _RULE, f"{statement.operation!r}: {fault}")
         report.saw(f"destructive {statement.operation}", f"dry run {statement.dry_run}, backup {statement.backup}")
 
@@ -151,7 +151,7 @@ def _classes(command: str, classify: Classify) -> frozenset[str]:
         return frozenset()  # the command gate refuses it
 
 
-def _faults(statement: DestructiveStatement, allowed: paths.AllowedPaths, captured: Sequence[str]) -> Iterator[str]:
+def _statement_faults(statement: DestructiveStatement, allowed: paths.AllowedPaths, captured: Sequence[str]) -> Iterator[str]:
     """Yield the faults of a statement. ``captured``: digests of the inputs with the dry run's name."""
     if len(captured) != 1 or captured[0] == _NOTHING:  # 3
         yield f"the dry run {statement.dry_run!r} is not one input artifact with content"

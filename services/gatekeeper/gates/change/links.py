@@ -72,7 +72,7 @@ async def _fault(path: bytes, target: bytes, tree: _Tree, policies: Policies) ->
     """Return why a link at ``path`` may not point to ``target``; None when it may."""
     here = path.split(b"/")[:-1]
     for _ in range(MOST_LINKS):
-        place = _place(here, target)
+        place = _resolve_target(here, target)
         if isinstance(place, str):
             return place
         joined = b"/".join(place)
@@ -91,7 +91,7 @@ async def _fault(path: bytes, target: bytes, tree: _Tree, policies: Policies) ->
     return "a circle of links"
 
 
-def _place(here: list[bytes], target: bytes) -> list[bytes] | str:
+def _resolve_target(here: list[bytes], target: bytes) -> list[bytes] | str:
     """Resolve ``target`` for a link in the directory ``here``. Return the path, or the fault as text."""
     if not target or len(target) > LONGEST_TARGET or b"\0" in target:
         return "no path"

@@ -63,11 +63,11 @@ async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirr
     places: defaultdict[bytes, list[TreeChange]] = defaultdict(list)
     for change in changes:
         if change.old_mode not in REGULAR and change.new_mode in REGULAR:
-            places[_name(change.path)].append(change)
+            places[_base_name(change.path)].append(change)
     wanted = frozenset(lost)
-    gone = [change for change in changes if change.path in wanted and _name(change.path) in places]
+    gone = [change for change in changes if change.path in wanted and _base_name(change.path) in places]
     ids = {change.old_id for change in gone}
-    ids |= {place.new_id for change in gone for place in places[_name(change.path)][:_MOST_PLACES]}
+    ids |= {place.new_id for change in gone for place in places[_base_name(change.path)][:_MOST_PLACES]}
     try:
         contents = await mirror.blobs(ids, _READ_AT_ONCE) if ids else {}
     except OutputTooLargeError:
@@ -78,12 +78,12 @@ async def moved_files(lost: Sequence[bytes], changes: Sequence[TreeChange], mirr
 def _moved_contents(
     gone: Sequence[TreeChange], places: Mapping[bytes, Sequence[TreeChange]], contents: Mapping[str, bytes]
 ) -> frozenset[bytes]:
-    lines = cache(lambda object_id: _lines(contents[object_id]))  # parsed once per content
+    lines = cache(lambda object_id: _comparable_lines(contents[object_id]))  # parsed once per content
     alike = cache(lambda old_id, new_id: 2 * len(lines(old_id) & lines(new_id)) >= len(lines(old_id)))
     taken: set[bytes] = set()
     moved: set[bytes] = set()
     for change in gone:
-        for place in places[_name(change.path)][:_MOST_PLACES]:
+        for place in places[_base_name(change.path)][:_MOST_PLACES]:
             # One new file replaces one old file.
             if place.path not in taken and lines(change.old_id) and alike(change.old_id, place.new_id):
                 taken.add(place.path)
@@ -92,7 +92,7 @@ def _moved_contents(
     return frozenset(moved)
 
 
-def _name(path: bytes) -> bytes:
+def _base_name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
@@ -130,7 +130,7 @@ class _Content:
     @cached_property
     def lines(self) -> frozenset[bytes]:
         """Significant lines, without comments."""
-        return _lines(self._data)
+        return _comparable_lines(self._data)
 
 
 def _is_destroyed(old: _Content, new: _Content, *, alike: bool) -> bool:
@@ -145,6 +145,6 @@ def _is_destroyed(old: _Content, new: _Content, *, alike: bool) -> bool:
     return bool(old.lines) and (alike or after * _SOME <= before) and old.lines.isdisjoint(new.lines)
 
 
-def _lines(content: bytes) -> frozenset[bytes]:
+def _comparable_lines(content: bytes) -> frozenset[bytes]:
     stripped = (line.strip() for line in _COMMENT.sub(b"", content).split(b"\n"))
     return frozenset(line for line in stripped if len(line) >= _MIN_LINE)

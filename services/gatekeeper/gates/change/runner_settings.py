@@ -48,7 +48,7 @@ async def judge_runner(context: ChangeContext, changes: Sequence[TreeChange], ca
     opened = AllowedPaths((context.contract.scope or Scope()).allow_protected_paths).exact
     tests = _commands(context.contract)
     reasons = await _changed_settings(rest, context.mirror, commands.tools_of(tests))
-    reading = await what_is_read(tests, partial(_contents, context.mirror, candidate))
+    reading = await what_is_read(tests, partial(_read_settings, context.mirror, candidate))
     for change in rest:
         if change.path not in reasons and reading.holds(change.path.decode("utf-8", "replace")):
             reasons[change.path] = "a command of the contract reads it to decide what it runs"
@@ -94,7 +94,7 @@ def _commands(contract: TaskContract) -> list[list[str]]:
     return words
 
 
-async def _contents(mirror: Mirror, tree: str, names: Sequence[str]) -> Mapping[str, bytes]:
+async def _read_settings(mirror: Mirror, tree: str, names: Sequence[str]) -> Mapping[str, bytes]:
     entries = await mirror.files(tree, tuple(names))
     wanted = {each.path.decode("utf-8", "replace"): each for each in entries if each.mode in REGULAR}
     chosen = {name: wanted[name].object_id for name in names if name in wanted and wanted[name].size <= commands.MOST_BYTES}

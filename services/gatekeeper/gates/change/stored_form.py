@@ -48,7 +48,7 @@ async def judge_stored_form(context: ChangeContext, changes: Sequence[TreeChange
     pairs = [pair for pair in file_pairs(changes) if pair.new_id]
     attributes = await mirror.attributes(candidate, [pair.path for pair in pairs])
     async for some, contents in in_portions(pairs, mirror):
-        for pair, fault, remark in await asyncio.to_thread(_look, some, contents, attributes):
+        for pair, fault, remark in await asyncio.to_thread(_form_faults, some, contents, attributes):
             if fault is not None and fault.earlier:
                 report.remark(RULE, f"As before this change: {fault.words}", pair.path)
             elif fault is not None:  # 1
@@ -60,7 +60,7 @@ async def judge_stored_form(context: ChangeContext, changes: Sequence[TreeChange
             await _remark_attributes(context, change, changes, baseline, candidate)  # 3
 
 
-def _look(
+def _form_faults(
     pairs: Sequence[FilePair], contents: Mapping[str, bytes], attributes: Mapping[bytes, Attributes]
 ) -> list[tuple[FilePair, FormFault | None, LineEndRemark | None]]:
     found = []

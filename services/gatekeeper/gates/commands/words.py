@@ -79,19 +79,19 @@ class _Reader:
                 self._found.operands.append(word)
                 if self._rule.first == "script":
                     # The following words belong to the script, which runs in the same sandbox.
-                    self._place(word)
+                    self._read_place(word)
                     for each in left:
                         self._stays_inside(each)
                     return self._found
         if self._rule.wraps:
-            raise self._refuse(f"needs a command to start: {_names(self._rule.wraps)}")
+            raise self._refuse(f"needs a command to start: {_join_some(self._rule.wraps)}")
         self._judge_operands()
         return self._found
 
     def _unwrap_command(self, words: tuple[str, ...]) -> CommandWords:
         inner = (*self._rule.wraps_as, *words)
         if inner[0] not in self._rule.wraps and not (inner[0] == "python3" and "python" in self._rule.wraps):
-            raise self._refuse(f"may not start {inner[0]!r}; it may start {_names(self._rule.wraps)}")
+            raise self._refuse(f"may not start {inner[0]!r}; it may start {_join_some(self._rule.wraps)}")
         self._found.inner = inner
         return self._found
 
@@ -115,7 +115,7 @@ class _Reader:
         if known in self._valued and (equals or known not in self._plain):
             # argparse takes the next word as an optional value, unless it is an option.
             if equals or known not in self._optional or (left and not left[0].startswith("-")):
-                self._value(known, value if equals else self._next(known, left))
+                self._value(known, value if equals else self._take_value(known, left))
         elif known not in self._plain or equals:
             raise self._refuse(f"may not be given {name}{self._allowed_words()}")
         self._found.options.add(known)
@@ -125,13 +125,13 @@ class _Reader:
         name, equals, value = word.partition("=")
         if word in self._plain or (name in self._valued and (len(name) > 2 or not equals)):
             if word not in self._plain:
-                self._value(name, value if equals else self._next(name, left))
+                self._value(name, value if equals else self._take_value(name, left))
             self._found.options.add(name)
             return
         for at in range(1, len(word)):
             letter, rest = f"-{word[at]}", word[at + 1 :]
             if letter in self._valued:
-                self._value(letter, rest.removeprefix("=") if rest else self._next(letter, left))
+                self._value(letter, rest.removeprefix("=") if rest else self._take_value(letter, left))
                 self._found.options.add(letter)
                 return
             if letter not in self._plain or (letter in self._lonely and rest):
@@ -139,7 +139,7 @@ class _Reader:
                 raise self._refuse(f"may not be given {letter}{where}{self._allowed_words()}")
             self._found.options.add(letter)
 
-    def _next(self, option: str, left: deque[str]) -> str:
+    def _take_value(self, option: str, left: deque[str]) -> str:
         """Return the next word as a value.
 
         Refuse options, argument files and ``--``, which some tools find among values too.
@@ -156,13 +156,13 @@ class _Reader:
         if value in exact:
             return
         if exact and not any(_fits(value, pattern) for pattern in exact):
-            raise self._refuse(f"may not be given {option} {value!r}; allowed are {_names(exact)}")
+            raise self._refuse(f"may not be given {option} {value!r}; allowed are {_join_some(exact)}")
         if option in self._numbered and not _NUMBER.fullmatch(value):
             raise self._refuse(f"{option} takes a number from 1, not {value!r}")
         if option in self._rule.first_by:
-            self._first(value)
+            self._read_first_word(value)
         else:
-            self._place(value)
+            self._read_place(value)
 
     def _judge_operands(self) -> None:
         operands = list(self._found.operands)
@@ -174,27 +174,27 @@ class _Reader:
         if self._rule.first != "path" and self._found.options.isdisjoint(self._rule.first_by):
             if not operands:
                 raise self._refuse("needs a script of the repository" if self._rule.first == "script" else "needs an operand")
-            self._first(operands.pop(0))
+            self._read_first_word(operands.pop(0))
         for word in operands:
-            self._place(word)
+            self._read_place(word)
 
     def _judge_targets(self, operands: list[str]) -> None:
         targets, beside = self._rule.targets, self._rule.beside
         named = [word for word in operands if any(_fits(word, target) for target in targets)]
         for word in operands:
             if word not in named and word not in beside:
-                raise self._refuse(f"may not be given {word!r}; allowed are {_names((*targets, *beside))}")
-            self._place(word)
+                raise self._refuse(f"may not be given {word!r}; allowed are {_join_some((*targets, *beside))}")
+            self._read_place(word)
         if not named:
-            raise self._refuse(f"needs one of {_names(targets)}")
+            raise self._refuse(f"needs one of {_join_some(targets)}")
 
     def _allowed_words(self) -> str:
         """Return the allowed options as text; the first ones where there are many."""
-        return f"; allowed are {_names(self._rule.options)}" if self._rule.options else "; it takes no options"
+        return f"; allowed are {_join_some(self._rule.options)}" if self._rule.options else "; it takes no options"
 
-    def _first(self, word: str) -> None:
+    def _read_first_word(self, word: str) -> None:
         if self._rule.first in {"path", "script"}:
-            self._place(word)
+            self._read_place(word)
             return
         if self._rule.first == "sed" and not _SED.fullmatch(word):
             raise self._refuse(f"may only be given one plain edit, not {word!r}")
@@ -202,7 +202,7 @@ class _Reader:
             raise self._refuse(f"may not be given {word!r}, which some tools read more options from")
         self._found.texts.append(word)
 
-    def _place(self, word: str) -> None:
+    def _read_place(self, word: str) -> None:
         if word == "-":
             raise self._refuse("may not read standard input")
         if word[:1] in {"@", "+"}:
@@ -228,6 +228,6 @@ def _fits(word: str, pattern: str) -> bool:
     return len(word) > len(before) + len(after) and word.startswith(before) and word.endswith(after)
 
 
-def _names(words: Sequence[str]) -> str:
+def _join_some(words: Sequence[str]) -> str:
     more = f" and {len(words) - _MOST_NAMES} more (docs/policies.md)" if len(words) > _MOST_NAMES else ""
     return ", ".join(words[:_MOST_NAMES]) + more

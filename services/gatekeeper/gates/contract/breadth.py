@@ -61,10 +61,10 @@ async def judge_breadth(
     words = ", ".join(opened.directories) or "no whole directory of the top level"
     report.checked(f"{RULE}.top_level", f"{words} ({pack.broad_paths})")
     if opened.everything:  # 2
-        _refuse(context, f"{RULE}.whole_repository", "the paths together are the whole repository", repository)
+        _report_breadth(context, f"{RULE}.whole_repository", "the paths together are the whole repository", repository)
     elif pack.broad_paths == "refused":
         for directory in opened.directories:
-            _refuse(context, f"{RULE}.top_level", f"all of {directory!r} is opened", repository)
+            _report_breadth(context, f"{RULE}.top_level", f"all of {directory!r} is opened", repository)
 
 
 async def look(named: frozenset[str], mirror: Mirror, tree: str) -> Opened:
@@ -112,7 +112,7 @@ class _Search:
         return (await self.mirror.directories([tree]))[tree]
 
 
-def _refuse(context: GateContext, rule: str, what: str, repository: str) -> None:
+def _report_breadth(context: GateContext, rule: str, what: str, repository: str) -> None:
     """Add a violation; where an approval rule covers broad scopes, add a request for approval instead."""
     if context.policies.people.asks("broad_scope", repository):
         context.report.asks("broad_scope", what)

@@ -56,7 +56,7 @@ def judge_request(context: GateContext, request: RunRequest) -> None:
     judge_provided(context, request.artifacts, request.scope)
     judge_hidden(context, request.acceptance_tests, request.artifacts)
     _judge_audits(context, request.acceptance_tests)
-    _repository(context.report, request.repository)
+    _check_repository(context.report, request.repository)
     judge_pools(context, request)
 
 
@@ -88,7 +88,7 @@ def judge_contract(context: GateContext, contract: TaskContract, *, from_outside
     judge_hidden(context, contract.acceptance_tests, contract.inputs.artifacts)
     _judge_audits(context, contract.acceptance_tests)
     judge_destructive(context, contract, by_allowlist(policies))
-    _repository(report, contract.repository)
+    _check_repository(report, contract.repository)
     judge_pools(context, contract)
     judge_order(context, contract)
     judge_dispatch(context, contract)
@@ -174,7 +174,7 @@ def _artifacts(report: GateReportBuilder, executor: Executor, artifacts: Iterabl
         report.violate("executor_missing", "executor", f"a {executor.kind} executor needs at least one answer")
 
 
-def _repository(report: GateReportBuilder, repository: Repository | None) -> None:
+def _check_repository(report: GateReportBuilder, repository: Repository | None) -> None:
     report.checked("repository", repository.landing if repository is not None else "")
     if repository is None:
         report.violate("repository_missing", "repository", "the contract does not name its repository")

@@ -43,7 +43,7 @@ async def judge_completion(context: ChangeContext, run: Run) -> None:
     changed = await changed_paths(run, context.artifacts)
     _shards(context.report, run)  # 1
     _owners(context, run, changed)  # 2
-    _tests(context, run)  # 3
+    _check_tests(context, run)  # 3
     _violations(context.report, run)  # 4
     await _outputs(context, run, changed)  # 5
     _documents(context, changed)  # 6
@@ -77,7 +77,7 @@ def _owners(context: ChangeContext, run: Run, changed: tuple[bytes, ...]) -> Non
         report.violate(*broken)
 
 
-def _tests(context: ChangeContext, run: Run) -> None:
+def _check_tests(context: ChangeContext, run: Run) -> None:
     report, contract = context.report, context.contract
     needed = [test.name for test in contract.acceptance_tests if test.must_pass]
     report.checked(TESTS, f"{len(needed)} must pass: {', '.join(needed)[:200]}")
@@ -95,7 +95,7 @@ async def _outputs(context: ChangeContext, run: Run, changed: tuple[bytes, ...])
     report, contract = context.report, context.contract
     report.checked(OUTPUTS, ", ".join(f"{output.type} {output.name}" for output in contract.required_outputs)[:400])
     for output in contract.required_outputs:
-        place = await _place(context, output, run, changed)
+        place = await _output_name(context, output, run, changed)
         if place:
             report.saw(required_output(output), place)
         else:
@@ -103,7 +103,7 @@ async def _outputs(context: ChangeContext, run: Run, changed: tuple[bytes, ...])
             report.violate("completion_output_missing", OUTPUTS, words)
 
 
-async def _place(context: ChangeContext, output: RequiredOutput, run: Run, changed: tuple[bytes, ...]) -> str:
+async def _output_name(context: ChangeContext, output: RequiredOutput, run: Run, changed: tuple[bytes, ...]) -> str:
     """Return the immutable name of an output: an artifact's URI, an object id, or a name; empty when it is missing."""
     contract, artifacts = context.contract, context.artifacts
     match output.type:

@@ -154,7 +154,7 @@ class PathLocks:
             table = table.granted(waiter)
             return table, Grant(table.last_token)
 
-        return await self._change(repository, change)
+        return await self._update_locks(repository, change)
 
     async def holds(self, repository: str, claim: Claim, token: int) -> bool:
         """Return whether the claim's run still holds the paths of ``token``: not released, and not overtaken.
@@ -174,7 +174,7 @@ class PathLocks:
             table = table.without(claim.run_id, *(lock.claim.run_id for lock in table.holding(claim)))
             return replace(table, last_token=token, locks=(*table.locks, Lock(claim, token))), True
 
-        return await self._change(repository, change)
+        return await self._update_locks(repository, change)
 
     async def release(self, repository: str, run_id: str) -> tuple[str, ...]:
         """Release what ``run_id`` holds or waits for, and return the waiting runs that can continue now.
@@ -186,10 +186,12 @@ class PathLocks:
             left = table.without(run_id)
             return left, left.able()
 
-        return await self._change(repository, change)
+        return await self._update_locks(repository, change)
 
-    async def _change(self, repository: str, change: Callable[[LockTable], Awaitable[tuple[LockTable, Answer]]]) -> Answer:
-        key = _key(repository)
+    async def _update_locks(
+        self, repository: str, change: Callable[[LockTable], Awaitable[tuple[LockTable, Answer]]]
+    ) -> Answer:
+        key = _repository_key(repository)
         turn = self._turns.get(key)
         if turn is None:
             turn = self._turns[key] = asyncio.Lock()
@@ -212,5 +214,5 @@ def _table(stored: tuple[bytes, int] | None) -> LockTable:
     return read_json(stored[0], LockTable) if stored else LockTable()
 
 
-def _key(repository: str) -> str:
+def _repository_key(repository: str) -> str:
     return hashlib.sha256(repository.encode()).hexdigest()

@@ -50,7 +50,7 @@ class TargetWatch:
     async def moved(self, runs: Iterable[Run], patience: float = 0.0) -> dict[str, MovedTarget]:
         """Return the moved targets by run, as far as known within ``patience`` seconds."""
         waiting = [run for run in runs if target_of(run)]
-        started = [task for run in waiting if (task := self._look(run, target_of(run))) is not None]
+        started = [task for run in waiting if (task := self._start_lookup(run, target_of(run))) is not None]
         if started and patience > 0:
             await asyncio.wait(started, timeout=patience)
         found = ((run.run_id, self._moved_target(run)) for run in waiting)
@@ -62,7 +62,7 @@ class TargetWatch:
         Without patience, a lookup in progress is left to the next call.
         """
         watched, found = watched_refs(run), []
-        started = {ref: task for ref in watched if (task := self._look(run, ref)) is not None}
+        started = {ref: task for ref in watched if (task := self._start_lookup(run, ref)) is not None}
         if started:
             await asyncio.wait(started.values(), timeout=patience)
         for ref, known in watched.items():
@@ -78,7 +78,7 @@ class TargetWatch:
             return None
         return MovedTarget(ref=target_of(run), expected=run.accepted.baseline_commit, found=seen.head)
 
-    def _look(self, run: Run, ref: str) -> asyncio.Task[None] | None:
+    def _start_lookup(self, run: Run, ref: str) -> asyncio.Task[None] | None:
         """Return a lookup in progress; None while the last one is valid, or when there are too many."""
         key = (run.run_id, ref)
         if (known := self._looking.get(key)) is not None:

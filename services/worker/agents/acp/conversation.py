@@ -91,10 +91,10 @@ class Conversation:
             return await self._hold()
         except _NothingToRefuseWithError:
             await self._stop()
-            return self._end("declined")
+            return self._end_conversation("declined")
         except RefusedError as refusal:
             self._reporter.problem(f"the agent refused ({refusal.number}): {refusal}")
-            return self._end("failed")
+            return self._end_conversation("failed")
         except ValidationError as fault:
             raise AgentWireError(f"the agent's answer is none of the protocol: {fault_of(fault)}") from fault
         except asyncio.CancelledError:
@@ -132,7 +132,7 @@ class Conversation:
         if end.reason not in _ENDS:
             self._reporter.problem(f"the agent ended its turn with {quote_text(end.reason, 100) or 'no reason'}")
         how = _ENDS.get(end.reason, "failed")
-        return self._end("declined" if self._refused_last and how != "failed" else how)
+        return self._end_conversation("declined" if self._refused_last and how != "failed" else how)
 
     async def _until_idle(self) -> TurnEnd:
         """The end of a turn that the agent has accepted; its word for it may have come before that it did."""
@@ -163,7 +163,7 @@ class Conversation:
     async def _open_session(self, *, can_load: bool) -> None:
         session, opened = self._order.resume, None
         if session is not None:
-            opened = await self._load(session, can_load=can_load)
+            opened = await self._resume_session(session, can_load=can_load)
         if session is None or opened is None:
             request = self._dialect.begin(self._place)
             opened = await self._peer.request(request.method, request.params, seconds=SETUP_SECONDS)
@@ -176,7 +176,7 @@ class Conversation:
             await self._peer.request(mode.method, mode.params, seconds=SETUP_SECONDS)
         self._reporter.started(self._name, self._claimed, session)
 
-    async def _load(self, session: str, *, can_load: bool) -> Mapping[str, object] | None:
+    async def _resume_session(self, session: str, *, can_load: bool) -> Mapping[str, object] | None:
         """Return the answer to resuming the session; None when it cannot be resumed and a new one is needed.
 
         The replayed past of the session is not reported again.
@@ -211,7 +211,7 @@ class Conversation:
                 if self._accepted:
                     await self._until_idle()
 
-    def _end(self, how: HowEnded) -> AgentEnd:
+    def _end_conversation(self, how: HowEnded) -> AgentEnd:
         self._reporter.flush()
         return AgentEnd(how, self._reporter.last, self._session)
 

@@ -80,7 +80,7 @@ class Peer:
     async def result(self, number: int) -> Mapping[str, object]:
         """See ``request``."""
         while True:
-            message = await self._next()
+            message = await self._receive_answer()
             if message is None:
                 continue
             if type(message.get("id")) is int and message["id"] == number:
@@ -91,7 +91,7 @@ class Peer:
     async def until(self, reached: Callable[[], bool]) -> None:
         """Deal with what comes until ``reached``; no answer is open."""
         while not reached():
-            if await self._next() is not None:
+            if await self._receive_answer() is not None:
                 self._stray(_NOT_ASKED)
 
     async def notify(self, method: str, params: Mapping[str, object]) -> None:
@@ -104,7 +104,7 @@ class Peer:
         if number in self.open:
             self.open.remove(number)
 
-    async def _next(self) -> Mapping[str, object] | None:
+    async def _receive_answer(self) -> Mapping[str, object] | None:
         """The next message if it is an answer; None when it was another, which is dealt with."""
         message = await self._wire.receive()
         if message is None:

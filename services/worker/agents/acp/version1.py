@@ -98,7 +98,7 @@ class FirstVersion:
 
     def question(self, params: Params) -> CallReport:
         """See ``Dialect``."""
-        return _report(ToolCallUpdate.model_validate(params.get("toolCall")))
+        return _call_report(ToolCallUpdate.model_validate(params.get("toolCall")))
 
     def read(self, update: Params) -> Iterable[AgentUpdate]:
         """See ``Dialect``."""
@@ -108,9 +108,9 @@ class FirstVersion:
                 text = chunk.content.text if isinstance(chunk.content, TextContentBlock) else ""
                 yield MessagePart(text, meta=chunk.field_meta)
             case "tool_call":
-                yield _report(ToolCallStart.model_validate(update), begins=True)
+                yield _call_report(ToolCallStart.model_validate(update), begins=True)
             case "tool_call_update":
-                yield _report(ToolCallProgress.model_validate(update))
+                yield _call_report(ToolCallProgress.model_validate(update))
 
 
 def _given(place: SessionPlace) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _given(place: SessionPlace) -> dict[str, Any]:
     return {"cwd": place.directory, "mcp_servers": servers, "field_meta": None if place.meta is None else dict(place.meta)}
 
 
-def _report(call: ToolCallUpdate | ToolCallStart | ToolCallProgress, *, begins: bool = False) -> CallReport:
+def _call_report(call: ToolCallUpdate | ToolCallStart | ToolCallProgress, *, begins: bool = False) -> CallReport:
     changed = tuple(item.path for item in call.content or () if item.type == "diff")
     return CallReport(
         name=call.tool_call_id,

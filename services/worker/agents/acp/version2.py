@@ -110,7 +110,7 @@ class SecondVersion:
         subject = asked.subject or {}
         match subject.get("type"):
             case "tool_call":
-                return self._report(ToolCall.model_validate(subject.get("toolCall")))
+                return self._call_report(ToolCall.model_validate(subject.get("toolCall")))
             case "command":
                 command = CommandSubject.model_validate(subject)
                 named = command.tool_call_id or _NO_CALL
@@ -123,16 +123,16 @@ class SecondVersion:
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
                 chunk = MessageChunk.model_validate(update)
-                yield MessagePart(_text([chunk.content]), chunk.message_id, chunk.meta)
+                yield MessagePart(_join_text([chunk.content]), chunk.message_id, chunk.meta)
             case "agent_message":
                 whole = MessageUpsert.model_validate(update)
                 if "content" in whole.model_fields_set:
-                    yield WholeMessage(_text(whole.content or ()), whole.message_id)
+                    yield WholeMessage(_join_text(whole.content or ()), whole.message_id)
             case "tool_call_update":
-                yield self._report(ToolCall.model_validate(update))
+                yield self._call_report(ToolCall.model_validate(update))
             case "tool_call_content_chunk":
                 more = CallContentChunk.model_validate(update)
-                yield self._report(ToolCall(tool_call_id=more.tool_call_id, content=[more.content]))
+                yield self._call_report(ToolCall(tool_call_id=more.tool_call_id, content=[more.content]))
             case "terminal_update":
                 yield self._terminal(Terminal.model_validate(update))
             case "state_update":
@@ -156,7 +156,7 @@ class SecondVersion:
             begins=None,
         )
 
-    def _report(self, call: ToolCall) -> CallReport:
+    def _call_report(self, call: ToolCall) -> CallReport:
         content = [item for item in call.content or () if item is not None]
         for item in content:
             if item.type == "terminal" and item.terminal_id:
@@ -178,7 +178,7 @@ class SecondVersion:
         )
 
 
-def _text(blocks: Sequence[TextBlock | None]) -> str:
+def _join_text(blocks: Sequence[TextBlock | None]) -> str:
     return "".join(block.text for block in blocks if block is not None and block.type == "text" and block.text)
 
 

@@ -157,16 +157,16 @@ class _Conversation:
                     self._session = session
                 self._reporter.started(self._name, quote_text(event.get("claude_code_version"), 100), self._session)
             case "assistant":
-                for part in _parts(event):
+                for part in _message_parts(event):
                     self._part(part)
             case "user":
-                for part in _parts(event):
+                for part in _message_parts(event):
                     if part.get("type") == "tool_result":
                         self._over(part)
             case "stream_event":
                 self._hear_delta(event.get("event"))
             case "control_request":
-                await self._answer(event.get("request_id"), event.get("request"))
+                await self._answer_request(event.get("request_id"), event.get("request"))
             case _:
                 pass
 
@@ -201,7 +201,7 @@ class _Conversation:
             self._refused_last = False
             self._reporter.command(given.get("command"), 0)
 
-    async def _answer(self, number: object, request: object) -> None:
+    async def _answer_request(self, number: object, request: object) -> None:
         self._questions += 1
         if self._questions > _MAX_QUESTIONS:
             raise AgentWireError(f"Claude asked more than {_MAX_QUESTIONS} questions")
@@ -231,7 +231,7 @@ class _Conversation:
         await self._wire.send({"type": "control_request", "request_id": f"gatewright-{self._number}", "request": request})
 
 
-def _parts(event: Object) -> list[Object]:
+def _message_parts(event: Object) -> list[Object]:
     message = event.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []

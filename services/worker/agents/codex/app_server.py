@@ -85,7 +85,7 @@ class _Conversation:
 
     async def hold(self) -> AgentEnd:
         try:
-            await self._open()
+            await self._open_session()
             end = await self._take_turn(self._order.prompt)
             while end == "completed" and (words := await self._order.follow_up()) is not None:
                 end = await self._take_turn(words)
@@ -100,7 +100,7 @@ class _Conversation:
             raise
         return AgentEnd(end, self._reporter.last, self._thread or None)
 
-    async def _open(self) -> None:
+    async def _open_session(self) -> None:
         client = {"name": "gatewright", "title": None, "version": __version__}
         server = await self._request("initialize", {"clientInfo": client})
         await self._wire.send({"method": "initialized"})
@@ -147,7 +147,7 @@ class _Conversation:
         while True:
             if self._ended is not None:
                 return self._ended
-            await self._hear(await self._next())
+            await self._hear(await self._receive_message())
 
     async def _interrupt(self) -> None:
         if self._thread and self._turn:
@@ -161,7 +161,7 @@ class _Conversation:
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    message = await self._next()
+                    message = await self._receive_message()
                     if "method" in message or message.get("id") != number:
                         await self._hear(message)
                         continue
@@ -172,7 +172,7 @@ class _Conversation:
         except TimeoutError as late:
             raise AgentWireError(f"Codex did not answer {method} within {seconds:g} s", code="agent_silent") from late
 
-    async def _next(self) -> dict[str, object]:
+    async def _receive_message(self) -> dict[str, object]:
         message = await self._wire.receive()
         if message is None:
             raise AgentWireError("Codex ended before its turn was over")
@@ -183,11 +183,11 @@ class _Conversation:
         if not isinstance(method, str) or not isinstance(params, dict):
             return
         if "id" in message:
-            await self._answer(message["id"], method, params)
+            await self._answer_request(message["id"], method, params)
         elif params.get("threadId", self._thread) == self._thread:
             self._notice(method, params)
 
-    async def _answer(self, number: object, method: str, params: Object) -> None:
+    async def _answer_request(self, number: object, method: str, params: Object) -> None:
         self._questions += 1
         if self._questions > _MAX_QUESTIONS:
             raise AgentWireError(f"Codex asked more than {_MAX_QUESTIONS} questions")
@@ -198,7 +198,7 @@ class _Conversation:
             await self._wire.send({"id": number, "error": {"code": _METHOD_NOT_FOUND, "message": "this is not offered"}})
             return
         asked, yes, no = _QUESTIONS[method]
-        what: What = "network" if params.get("networkApprovalContext") is not None else _plain(asked)
+        what: What = "network" if params.get("networkApprovalContext") is not None else _request_kind(asked)
         # What another thread asks, or one that is being stopped, is no question of our turn.
         ours = params.get("threadId", self._thread) == self._thread and self._in_turn
         named: Asked = "network" if what == "network" else asked
@@ -255,7 +255,7 @@ class _Conversation:
                     self._reporter.files(paths)
 
 
-def _plain(asked: Asked) -> What:
+def _request_kind(asked: Asked) -> What:
     return "command" if asked == "command" else "edit"
 
 

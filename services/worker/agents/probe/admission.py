@@ -54,18 +54,18 @@ async def probe(
             found.append(each)
             on_result(each)
 
-    first, version = await _within(seconds, "handshake", handshake(bench))
+    first, version = await _limit_step(seconds, "handshake", handshake(bench))
     take([first])
     if first.outcome == "passed":
-        take(await _within(seconds, "asks", asks(bench)))
+        take(await _limit_step(seconds, "asks", asks(bench)))
         for name, step in SINGLE.items():
-            take([await _within(seconds, name, step(bench))])
+            take([await _limit_step(seconds, name, step(bench))])
         if any(each.step in HELD and each.outcome == "failed" for each in found):
-            take([await _within(seconds, "each_command", each_command(bench))])
+            take([await _limit_step(seconds, "each_command", each_command(bench))])
     return admission_of(agent, version, found, timestamp(clock.now()))
 
 
-async def _within(seconds: float, name: Step, step: Coroutine[Any, Any, T]) -> T:
+async def _limit_step(seconds: float, name: Step, step: Coroutine[Any, Any, T]) -> T:
     try:
         async with asyncio.timeout(seconds):
             return await step
@@ -99,7 +99,7 @@ def program_digest(program: Sequence[str]) -> str:
             continue
         package = next((above / "package.json" for above in path.parents if (above / "package.json").is_file()), None)
         for file in (path, *([package] if package else [])):
-            whole.update(_digest(file).encode())
+            whole.update(_digest_file(file).encode())
     return whole.hexdigest()
 
 
@@ -169,7 +169,7 @@ def _entry_digest(entry: AgentEntry) -> str:
     return hashlib.sha256(entry.model_dump_json().encode()).hexdigest()
 
 
-def _digest(path: Path) -> str:
+def _digest_file(path: Path) -> str:
     try:
         status = path.stat()
         key = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)

@@ -34,10 +34,10 @@ class ChangedAnswers:
             if self._changed == "late" and not self.asked.is_set():
                 self.asked.set()
                 await asyncio.Event().wait()
-            message = self._change(message)
+            message = self._alter_message(message)
         await self._wire.send(message)
 
-    def _change(self, message: Mapping[str, object]) -> Mapping[str, object]:
+    def _alter_message(self, message: Mapping[str, object]) -> Mapping[str, object]:
         rest = {name: value for name, value in message.items() if name != "result"}
         if self._changed == "error":
             return {**rest, "error": {"code": -32603, "message": "no answer can be had"}}

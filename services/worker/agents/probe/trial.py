@@ -144,7 +144,7 @@ class Bench:
             try:
                 met = trial.cancel is None or await _wait_for(trial, talk, wire)
                 late = not met and not talk.done()
-                end, fault, seconds = await _follow(talk, cancel=trial.cancel is not None)
+                end, fault, seconds = await _follow_talk(talk, cancel=trial.cancel is not None)
                 await asyncio.sleep(trial.linger)
                 survivors = await _survivors(trial.word)
             finally:
@@ -154,7 +154,7 @@ class Bench:
         return Observed(end, fault, tuple(events), tuple(model.seen), {}, seconds, met, survivors, left, _last(box), late)
 
 
-async def _follow(talk: asyncio.Future[AgentEnd], *, cancel: bool) -> tuple[AgentEnd | None, str, float]:
+async def _follow_talk(talk: asyncio.Future[AgentEnd], *, cancel: bool) -> tuple[AgentEnd | None, str, float]:
     """How the conversation ended, why it did not, and the seconds since it was cancelled."""
     begun = time.monotonic()
     try:

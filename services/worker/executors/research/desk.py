@@ -100,7 +100,7 @@ class ResearchDesk:
     def locate_claims(self, claims: Sequence[ProposedClaim]) -> tuple[tuple[EvidenceClaim, ...], tuple[str, ...]]:
         """Return the claims with the places of their quotes, and the faults of quotes that stand nowhere."""
         texts = {source.name: source.text for source in self.sources.values()}
-        faults = tuple(_faults(claims, texts))
+        faults = tuple(_claim_faults(claims, texts))
         return ((), faults) if faults else (tuple(_claim(each, texts) for each in claims), ())
 
     def _source_at(self, address: str) -> ReadSource | None:
@@ -136,7 +136,7 @@ def _listing(hits: Sequence[SearchHit]) -> str:
     return "\n\n".join(f"{hit.address}\n{hit.title}\n{hit.excerpt}" for hit in hits)
 
 
-def _faults(claims: Sequence[ProposedClaim], texts: Mapping[str, str]) -> Iterator[str]:
+def _claim_faults(claims: Sequence[ProposedClaim], texts: Mapping[str, str]) -> Iterator[str]:
     if not claims:
         yield "there is no claim: without one, state what is missing as a claim about a source that you read"
     for number, claim in enumerate(claims, 1):

@@ -118,7 +118,9 @@ def _channels(channels: Iterable[Channel], streams: Sequence[t.StreamSpec]) -> J
         made[channel.key] = {
             "address": channel.address,
             "description": channel.description,
-            "messages": {_id(name): {"$ref": f"#/components/messages/{_key(channel.kind, name)}"} for name in channel.payloads},
+            "messages": {
+                _id(name): {"$ref": f"#/components/messages/{_definition_key(channel.kind, name)}"} for name in channel.payloads
+            },
             **({"parameters": {name: _parameter(name) for name in channel.parameters}} if channel.parameters else {}),
             **({"x-also-called": channel.also} if channel.also else {}),
             **({"x-jetstream-stream": kept} if (kept := _kept(channel, streams)) else {}),
@@ -127,7 +129,9 @@ def _channels(channels: Iterable[Channel], streams: Sequence[t.StreamSpec]) -> J
             made[f"{channel.key}-replies"] = {
                 "address": None,
                 "description": "The inbox that the request named.",
-                "messages": {_id(name): {"$ref": f"#/components/messages/{_key('reply', name)}"} for name in channel.answers},
+                "messages": {
+                    _id(name): {"$ref": f"#/components/messages/{_definition_key('reply', name)}"} for name in channel.answers
+                },
             }
     return made
 
@@ -164,7 +168,7 @@ def _messages(channels: Iterable[Channel]) -> Json:
     for channel in channels:
         spoken = [(channel.kind, name) for name in channel.payloads] + [("reply", name) for name in channel.answers]
         for kind, name in spoken:
-            made[_key(kind, name)] = _message(kind, name)
+            made[_definition_key(kind, name)] = _message(kind, name)
     return dict(sorted(made.items()))
 
 
@@ -277,7 +281,7 @@ def overlap(one: str, other: str) -> bool:
     return len(left) == len(right)
 
 
-def _key(kind: Kind | str, name: str) -> str:
+def _definition_key(kind: Kind | str, name: str) -> str:
     return f"{kind}.{name}"
 
 

@@ -133,7 +133,7 @@ def check_files(folder: Path, contents: BackupContents) -> None:
         wanted.add(place)
         try:
             with open_plain(folder, place) as file:
-                same = os.fstat(file.fileno()).st_size == size and _digest(file) == sha256
+                same = os.fstat(file.fileno()).st_size == size and _digest_file(file) == sha256
         except OSError as error:
             raise altered(f"{place}: {error.strerror or error}") from error
         if not same:
@@ -184,7 +184,7 @@ def altered(why: str) -> VerificationError:
     return VerificationError(f"the backup was altered, or is not whole: {why}", code="backup_altered")
 
 
-def _digest(file: BinaryIO) -> str:
+def _digest_file(file: BinaryIO) -> str:
     digest = hashlib.sha256()
     while block := file.read(_BLOCK):
         digest.update(block)

@@ -74,7 +74,7 @@ async def take_backup(
     1. streams, in their order  2. keys, identities, policies, holds  3. bundles  4. the document that lists it all, which
     makes it a backup. Raises MalformedError (``backup_exists``), BusError, OSError; a partial backup stays, and is invalid.
     """
-    _make(folder)
+    _make_empty_folder(folder)
     created = timestamp(clock.now())
     streams: list[StreamSnapshot] = []
     for name in await stored_streams(connection):  # 1
@@ -108,7 +108,7 @@ async def take_backup(
     return BackupOutcome(contents, hashlib.sha256(data).hexdigest(), later)
 
 
-def _make(folder: Path) -> None:
+def _make_empty_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise MalformedError(f"{folder} holds something already: name a folder that does not exist yet", code="backup_exists")

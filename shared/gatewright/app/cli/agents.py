@@ -74,13 +74,13 @@ def list_agents(json_output: JsonOutput = False) -> None:
     for row in rows:
         state = "not installed" if row["folder"] is None else f"{row['version']} in {row['folder']}"
         if row["folder"] is not None:
-            state += f": {_standing(row)}"
+            state += f": {_describe_standing(row)}"
         mark = {True: "✔", False: "✘", None: "·"}[row["admitted"] if row["usable"] else False]
         write_line(f"{mark} {row['name']:<{name}} {row['protocol']:<{protocol}} {printable(state)}")
     write_line(f"  models of the worker: {printable(', '.join(models) or 'none')}")
 
 
-def _standing(row: Mapping[str, Any]) -> str:
+def _describe_standing(row: Mapping[str, Any]) -> str:
     """Describe whether an installed agent may be used, and if not, what to do first."""
     if not row["usable"]:
         return f"{row['versions']} is wanted"

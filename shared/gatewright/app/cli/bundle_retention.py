@@ -138,10 +138,8 @@ class CacheRound:
 
     def plan_lines(self) -> list[str]:
         ranked = sorted(self.items, key=lambda item: item.action == "keep")
-        return [
-            f"{item.action:<6} {self._name(item.cache):<26} {size_words(item.cache.size):>9}  {item.cache.source}: {item.why}"
-            for item in ranked
-        ]
+        named = [(item, self._cache_name(item.cache), size_words(item.cache.size)) for item in ranked]
+        return [f"{item.action:<6} {name:<26} {size:>9}  {item.cache.source}: {item.why}" for item, name, size in named]
 
     def closing_lines(self, *, carried_out: bool) -> list[str]:
         if not self.items:
@@ -171,7 +169,7 @@ class CacheRound:
         ]
         return {"caches": caches, "removed_caches": [str(each.path) for each in self.removed]}
 
-    def _name(self, cache: Cache) -> str:
+    def _cache_name(self, cache: Cache) -> str:
         """Return a short but unique name: the digest of an environment, the role of a mirror."""
         inside = cache.path.relative_to(self.home)
         return f"{cache.kind} {inside.parts[0] if cache.kind == 'mirror' else inside.name[:12]}"

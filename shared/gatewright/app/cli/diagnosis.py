@@ -85,7 +85,7 @@ def diagnose() -> tuple[Diagnosis, ...]:
         ),
         ("policies", lambda: _policies(settings.policies), "correct the file, or unset GATEWRIGHT_POLICIES"),
         ("home", lambda: _home(place.home), "make it writable, or set GATEWRIGHT_HOME to a folder that is"),
-        ("key", lambda: _key(place.key), "run `gatewright init`"),
+        ("key", lambda: _describe_key(place.key), "run `gatewright init`"),
         ("disk", lambda: _disk(place.home), "free some space, or set GATEWRIGHT_HOME to a folder on a local disk"),
         ("stack", lambda: stack_words(place.home), "look at the file that it names"),
         ("bus", lambda: look_at_bus(place), "see the server's log; docs/deploy.md explains its storage"),
@@ -209,7 +209,7 @@ def _home(home: Path) -> str:
     return str(home) if folder == home else f"{home} will be made"
 
 
-def _key(path: Path) -> str:
+def _describe_key(path: Path) -> str:
     from gatewright.evidence.signing import keys
 
     if not path.exists():
@@ -311,18 +311,22 @@ def _fits(space: int, giver: str, publishers: Sequence[str] = (DEFAULT_PUBLISHER
     streams = (*STREAMS, *(stream for publisher in publishers for stream in publisher_streams(publisher)))
     wanted, least = reserved_bytes([load().stream_settings.apply_to(stream) for stream in streams])
     if space < least:
-        raise UnfitError(f"{giver} {_size(space)}; they need {_size(least)} at the least, and should have {_size(wanted)}")
+        raise UnfitError(
+            f"{giver} {_format_size(space)}; they need at least {_format_size(least)}, and should have {_format_size(wanted)}"
+        )
     smaller = (
-        "" if space >= wanted else f", of the {_size(wanted)} that are meant: they are smaller, and hold fewer waiting messages"
+        ""
+        if space >= wanted
+        else f", of the {_format_size(wanted)} that are meant: they are smaller, and hold fewer waiting messages"
     )
-    return f"{giver} {_size(space)}{smaller}"
+    return f"{giver} {_format_size(space)}{smaller}"
 
 
 def _finding_words(found: Offered | None) -> str:
     if found is None:
         return "the server answers; only an operator may read how much its account may store"
     if found.limit is None:
-        return f"the server answers, {_size(found.used)} are stored, its account has no limit"
+        return f"the server answers, {_format_size(found.used)} are stored, its account has no limit"
     return _fits(found.limit, "the server's account gives its streams")
 
 
@@ -353,5 +357,5 @@ def _bytes_below(folder: Path) -> int:
     return total
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count >> 20} MiB"

@@ -161,7 +161,7 @@ def _value_name(param: Any) -> str:
 
 
 def _choices(param: Any) -> list[str]:
-    return [_plain(choice) for choice in param.type_descriptor.choices or ()]
+    return [_format_value(choice) for choice in param.type_descriptor.choices or ()]
 
 
 def _notes(param: Any) -> Iterator[str]:
@@ -180,10 +180,10 @@ def _default(param: Any) -> str:
         return param.show_default
     if isinstance(param.default, bool):
         return (param.opts[0] if param.default else param.secondary_opts[0]) if param.secondary_opts else ""
-    return "" if param.default is None or not param.show_default else _plain(param.default)
+    return "" if param.default is None or not param.show_default else _format_value(param.default)
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     return f"{value:g}" if isinstance(value, float) else str(value)

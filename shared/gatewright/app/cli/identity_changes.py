@@ -113,12 +113,12 @@ def publisher_standings(servers: Servers, names: Iterable[str]) -> dict[str, Pub
     if address is None:
         return {}
     return {
-        publisher: asyncio.run(_standing(replace(address, seed=identities.seed_file(servers.keys, name)), publisher))
+        publisher: asyncio.run(_ask_standing(replace(address, seed=identities.seed_file(servers.keys, name)), publisher))
         for name, publisher in publishers.items()
     }
 
 
-async def _standing(address: BusAddress, publisher: str) -> PublisherStanding:
+async def _ask_standing(address: BusAddress, publisher: str) -> PublisherStanding:
     # Imported late: few of these commands need the client.
     from gatewright.bus.jetstream.bus import JetStreamBus
     from gatewright.client.client import Client

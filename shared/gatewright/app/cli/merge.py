@@ -69,19 +69,21 @@ def hold(
     queue: Queue = None, *, reason: Reason = "", key: Key = None, person: As = "", json_output: JsonOutput = False
 ) -> None:
     """Hold a merge queue; tests and pushes in progress finish."""
-    _report(asyncio.run(_act(QueueOrder("hold", queue, reason=reason, key=key, person=person))), json_output=json_output)
+    _print_queue(asyncio.run(_act(QueueOrder("hold", queue, reason=reason, key=key, person=person))), json_output=json_output)
 
 
 @reported
 def resume(queue: Queue = None, *, key: Key = None, person: As = "", json_output: JsonOutput = False) -> None:
     """Resume a held merge queue."""
-    _report(asyncio.run(_act(QueueOrder("resume", queue, key=key, person=person))), json_output=json_output)
+    _print_queue(asyncio.run(_act(QueueOrder("resume", queue, key=key, person=person))), json_output=json_output)
 
 
 @reported
 def dequeue(run: Run, *, reason: Reason = "", key: Key = None, person: As = "", json_output: JsonOutput = False) -> None:
     """Take a run out of its merge queue; it does not land."""
-    _report(asyncio.run(_act(QueueOrder("dequeue", run=run, reason=reason, key=key, person=person))), json_output=json_output)
+    _print_queue(
+        asyncio.run(_act(QueueOrder("dequeue", run=run, reason=reason, key=key, person=person))), json_output=json_output
+    )
 
 
 @reported
@@ -98,7 +100,7 @@ def move(
 ) -> None:
     """Move a run within its merge queue."""
     order = QueueOrder("move", run=run, ahead_of=ahead_of, reason=reason, key=key, person=person)
-    _report(asyncio.run(_act(order)), json_output=json_output)
+    _print_queue(asyncio.run(_act(order)), json_output=json_output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ def queue_lines(queues: Sequence[MergeQueueView]) -> list[str]:
     return lines
 
 
-def _report(view: MergeQueueView, *, json_output: bool) -> None:
+def _print_queue(view: MergeQueueView, *, json_output: bool) -> None:
     from gatewright.view.merge_queue import summary_words
 
     if json_output:

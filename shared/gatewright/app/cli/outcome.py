@@ -52,7 +52,7 @@ def as_known(error: BaseException) -> GatewrightError | None:
     if isinstance(error, RecursionError):
         return too_deep()
     if isinstance(error, ImportError):
-        return _missing(error)
+        return _missing_package_error(error)
     if isinstance(error, OSError) and error.errno in _NAMES and error.filename is not None:
         name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
         return MalformedError(f"{name}: {error.strerror}", code="path_unusable")
@@ -71,7 +71,7 @@ def _is_nowhere() -> bool:
     return False
 
 
-def _missing(error: ImportError) -> GatewrightError | None:
+def _missing_package_error(error: ImportError) -> GatewrightError | None:
     """Convert the error of a package that is missing or cannot be loaded; None for a module of this package."""
     top = (error.name or "").partition(".")[0]
     if not top or top in _OWN:

@@ -95,7 +95,7 @@ def complain(error: Any, options: Mapping[str, str] | None = None) -> None:
         error: the error.
         options: option of each field, by JSON pointer.
     """
-    write_line(f"error: {_lines(error.message)} [{error.reason}]", stream=sys.stderr)
+    write_line(f"error: {_printable_lines(error.message)} [{error.reason}]", stream=sys.stderr)
     for fault in getattr(error, "faults", ()):
         place = f"{printable(fault.pointer or '/')}: "
         if options is not None:
@@ -104,7 +104,7 @@ def complain(error: Any, options: Mapping[str, str] | None = None) -> None:
         write_line(f"  {place}{printable(fault.message)} [{printable(fault.code)}]", stream=sys.stderr)
 
 
-def _lines(text: str) -> str:
+def _printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.splitlines())
 
 

@@ -84,7 +84,7 @@ class AccessRecord:
             nonlocal unwritten
             if message["type"] == "http.response.start":
                 try:
-                    self._file.append(self._line(scope, session, who, role or "", message["status"]))
+                    self._file.append(self._access_line(scope, session, who, role or "", message["status"]))
                 except OSError:
                     unwritten = True
                     words = "this page is recorded, and that cannot be written now\n"
@@ -94,7 +94,7 @@ class AccessRecord:
 
         await self._app(scope, receive, recorded)
 
-    def _line(self, scope: Scope, session: str, who: str, role: str, status: int) -> AccessLine:
+    def _access_line(self, scope: Scope, session: str, who: str, role: str, status: int) -> AccessLine:
         return AccessLine(
             at=timestamp(self._clock.now()),
             who=who,

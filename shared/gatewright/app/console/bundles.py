@@ -118,7 +118,7 @@ class ChangeShelf:
         candidate = detail.run.candidate
         if candidate is None:
             return None
-        found = self._known.pop(candidate.patch, None) or await self._read(candidate.patch, account)
+        found = self._known.pop(candidate.patch, None) or await self._read_index(candidate.patch, account)
         if found is None:
             return None
         self._known[candidate.patch] = found
@@ -126,7 +126,7 @@ class ChangeShelf:
             self._known.popitem(last=False)
         return found
 
-    async def _read(self, uri: str, account: BundleAccount | None) -> ChangeIndex | None:
+    async def _read_index(self, uri: str, account: BundleAccount | None) -> ChangeIndex | None:
         if account is not None and layout.PATCH in account.files:
             excerpt = await asyncio.to_thread(account.excerpt, layout.PATCH, 2 * MOST_PATCH)
             return await asyncio.to_thread(index_change, excerpt.head, excerpt.size)

@@ -63,7 +63,7 @@ class DecisionPaths:
         try:
             self.check_open()
             check_sender(request, self.signed_in, request.headers.get(MARK_HEADER), "approver")
-            return await self.bring(_read(await read_body(request, _MAX_BYTES)))
+            return await self.bring(_read_decision(await read_body(request, _MAX_BYTES)))
         except GatewrightError as error:
             return refusal(error)
 
@@ -98,7 +98,7 @@ class DecisionPaths:
         raise MalformedError("nothing waits for an answer under this name any more", code="approval_unknown")
 
 
-def _read(data: bytes) -> SignedDecision:
+def _read_decision(data: bytes) -> SignedDecision:
     try:
         return read_json(data, SignedDecision)
     except UnreadableDocumentError as error:

@@ -121,7 +121,7 @@ def sections_of(detail: RunDetail, account: BundleAccount | None, index: ChangeI
         timeline=as_markup([draw(detail.timeline)]),
         work=as_markup(work(run, history, LIMITS)) if run.contract is not None else Markup(),
         gates=as_markup(gates(detail.gates, run.run_id, LIMITS)) if detail.gates else Markup(),
-        change=as_markup(_change(known, run, index, wanted)),
+        change=as_markup(_change_elements(known, run, index, wanted)),
         review=as_markup(reviews(review_reports, run.run_id, LIMITS, places, tree)) if review_reports else Markup(),
         tests=as_markup(tests(known, test_reports, run.run_id, LIMITS)) if test_reports else Markup(),
         places=places,
@@ -129,7 +129,7 @@ def sections_of(detail: RunDetail, account: BundleAccount | None, index: ChangeI
     )
 
 
-def _change(known: BundleAccount, run: Run, index: ChangeIndex | None, wanted: str) -> Iterable[Element]:
+def _change_elements(known: BundleAccount, run: Run, index: ChangeIndex | None, wanted: str) -> Iterable[Element]:
     """The canonical change; where there is none, what workers handed over and the gates did not take."""
     if index is not None and index.size:
         return draw_change(index, run.run_id, wanted, LIMITS)

@@ -91,7 +91,7 @@ class PasskeyPaths:
         """A new passkey as a roster holds it: for this page's host, to be used on this page."""
         try:
             made = await self._read_sent(request, MadePasskey)
-            line = passkey_line(_bytes(made.public_key), request.url.hostname or "")
+            line = passkey_line(_decode_base64url(made.public_key), request.url.hostname or "")
             entry = RosterKey(key=line, origins=(_origin(request),))
         except GatewrightError as error:
             return refusal(error)
@@ -115,7 +115,7 @@ class PasskeyPaths:
         """Forward a decision signed by a passkey; return the gatekeeper's answer."""
         try:
             answer = await self._read_sent(request, PasskeyAnswer)
-            parts = (_bytes(each) for each in (answer.client_data, answer.authenticator_data, answer.signature))
+            parts = (_decode_base64url(each) for each in (answer.client_data, answer.authenticator_data, answer.signature))
             armoured = armoured_assertion(answer.key, NAMESPACE, PasskeyAssertion(*parts))
             return await self.deciding.bring(SignedDecision(document=answer.document, signature=armoured))
         except GatewrightError as error:
@@ -139,7 +139,7 @@ def _origin(request: Request) -> str:
     return found
 
 
-def _bytes(encoded: str) -> bytes:
+def _decode_base64url(encoded: str) -> bytes:
     try:
         return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -86,15 +86,15 @@ class Deployer:
             await _check_on_ref(mirror, begun)
             name = f"{self.entry.name}-{''.join(each for each in begun.started_at if each.isalnum())}"
             file = record_file(self.home, DEPLOYMENTS, begun.run_id, name)
-            self._write(file, begun)  # 3
+            self._write_deployment(file, begun)  # 3
             log = EgressLog(file.with_name(f"{name}.egress.jsonl"))
             self.note(f"deploying {begun.commit[:12]} to {self.entry.name}, for at most {self.entry.timeout_sec} s")
             try:
-                ended = await self._run(mirror, begun, secrets, log)
+                ended = await self._run_deployment(mirror, begun, secrets, log)
             except asyncio.CancelledError:
                 ended = Ended(None, "", b"", "it was interrupted")
             record = await asyncio.to_thread(self._finished, begun, ended, file, log)
-            self._write(file, record)
+            self._write_deployment(file, record)
         return Record(str(file), record)
 
     def _begun(self, sealed: SealedRun) -> Deployment:
@@ -135,7 +135,7 @@ class Deployer:
         finally:
             os.close(held)
 
-    async def _run(self, mirror: Mirror, begun: Deployment, secrets: Mapping[str, str], log: EgressLog) -> Ended:
+    async def _run_deployment(self, mirror: Mirror, begun: Deployment, secrets: Mapping[str, str], log: EgressLog) -> Ended:
         variables = {
             "GATEWRIGHT_RUN": begun.run_id,
             "GATEWRIGHT_COMMIT": begun.commit,
@@ -170,7 +170,7 @@ class Deployer:
             files=tuple(_file_record(file.name, data) for file, data in files.items()),
         )
 
-    def _write(self, file: Path, record: Deployment) -> None:
+    def _write_deployment(self, file: Path, record: Deployment) -> None:
         put_file(file, DEPLOYMENT.sign(record, Signer(self.key)), mode=0o644)
 
 

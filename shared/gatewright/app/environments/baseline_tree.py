@@ -26,9 +26,9 @@ class BaselineTree:
 
     async def read(self, path: str) -> bytes | None:
         """Return the content of a regular file of at most 8 MiB, a size that lock files need; None for anything else."""
-        return await asyncio.to_thread(self._read, path)
+        return await asyncio.to_thread(self._read_blob, path)
 
-    def _read(self, path: str) -> bytes | None:
+    def _read_blob(self, path: str) -> bytes | None:
         object_id = self.ids.get(path)
         if object_id is None or self.objects.sizes((object_id,)).get(object_id, MOST_BYTES + 1) > MOST_BYTES:
             return None

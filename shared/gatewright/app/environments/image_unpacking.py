@@ -173,7 +173,7 @@ def _unpack(archive: Path, files: Path) -> None:
             if hasattr(tarfile, "fully_trusted_filter"):
                 tar.extraction_filter = tarfile.fully_trusted_filter
             # Check each member after those before it are extracted: they may have been links.
-            tar.extractall(files, members=_plain(_bounded_members(tar), files))  # noqa: S202 - bounded, and no name leads out
+            tar.extractall(files, members=_plain_members(_bounded_members(tar), files))  # noqa: S202 - bounded, and no name leads out
     except _UNPACKING_ERRORS as error:
         raise NotPreparedError(f"the files of the image cannot be unpacked: {error}") from error
     archive.unlink()
@@ -188,7 +188,7 @@ def _bounded_members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         yield member
 
 
-def _plain(members: Iterable[tarfile.TarInfo], files: Path) -> Iterator[tarfile.TarInfo]:
+def _plain_members(members: Iterable[tarfile.TarInfo], files: Path) -> Iterator[tarfile.TarInfo]:
     """Yield no devices and pipes, and no name outside ``files``, even through a link; the caller owns all files.
 
     Links may be absolute: they are only followed inside, where the image is ``/``. The filters of ``tarfile`` need Python

@@ -95,13 +95,13 @@ def _is_looked_for(path: str) -> bool:
 
 def ordered_tree(order: EnvironmentOrder) -> OrderedTree:
     """Return the tree of an order. Raises MalformedError (``environment_order_invalid``) with all faults."""
-    faults = tuple(_faults(order))
+    faults = tuple(_order_faults(order))
     if faults:
         raise MalformedError("the order of environments is invalid", faults=faults, code=_INVALID)
     return OrderedTree({each.path: each.content for each in order.files}, frozenset(order.names))
 
 
-def _faults(order: EnvironmentOrder) -> Iterator[Fault]:  # 2
+def _order_faults(order: EnvironmentOrder) -> Iterator[Fault]:  # 2
     seen: set[str] = set()
     named = [(f"/files/{at}/path", each.path) for at, each in enumerate(order.files)]
     for pointer, path in (*named, *((f"/names/{at}", name) for at, name in enumerate(order.names))):

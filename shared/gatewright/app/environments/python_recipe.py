@@ -64,7 +64,7 @@ class Recipe:
 
     def exported(self, lines: tuple[str, ...]) -> Recipe:
         """Return the recipe with the lines that a tool has read from the lock."""
-        return replace(self, lines=lines, sources={f"{_UV}{PACKAGES}": _digest(lines)})
+        return replace(self, lines=lines, sources={f"{_UV}{PACKAGES}": _digest_lines(lines)})
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
         only = ", ".join(asked.lines) or "no package"
         asked.notes.append(f"no file names the packages of the project: only {only} is installed, as a command starts it")
     return Recipe(
-        sources={f"{path}{PACKAGES}": _digest(lines) for path, lines in asked.by_file.items()},
+        sources={f"{path}{PACKAGES}": _digest_lines(lines) for path, lines in asked.by_file.items()},
         lines=tuple(dict.fromkeys(asked.lines)),
         constraints=tuple(dict.fromkeys(asked.constraints)),
         notes=tuple(asked.notes),
@@ -115,7 +115,7 @@ async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
     )
 
 
-def _digest(lines: Sequence[str]) -> str:
+def _digest_lines(lines: Sequence[str]) -> str:
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 

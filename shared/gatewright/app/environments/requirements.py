@@ -81,7 +81,7 @@ async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, c
         raise NotPreparedError(f"{path}: more than {_MOST_FILES} requirement files include each other")
     into.by_file[path] = ()
     lines_of_file: list[str] = []
-    for number, line in _lines(content.decode("utf-8", "replace")):
+    for number, line in _requirement_lines(content.decode("utf-8", "replace")):
         included = _INCLUDED.fullmatch(line)
         if included is not None:
             inside = posixpath.normpath(posixpath.join(posixpath.dirname(path), included["path"]))
@@ -97,7 +97,7 @@ async def read_requirements(tree: TreeFiles, path: str, into: Requirements, *, c
     into.by_file[path] = tuple(lines_of_file)
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _requirement_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines without comments and continuations, with the number of the first physical line."""
     held, first = "", 0
     for number, raw in enumerate(text.splitlines(), start=1):

@@ -101,7 +101,7 @@ class BoardFollower:
 
     async def run(self) -> None:
         """Follow until cancelled; a bus that is away is waited for. Raises GatewrightError where the ledger may not be read."""
-        working = (asyncio.create_task(self._follow()), asyncio.create_task(self._look_again()))
+        working = (asyncio.create_task(self._follow_ledger()), asyncio.create_task(self._look_again()))
         try:
             ended, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
             for each in ended:
@@ -122,7 +122,7 @@ class BoardFollower:
         self.current = True
         self._wake()
 
-    async def _follow(self) -> None:
+    async def _follow_ledger(self) -> None:
         warned = ""
         while True:
             try:
@@ -181,7 +181,7 @@ class BoardFollower:
                 last = await self._bus.stored(LEDGER, read.sequence)
             except BusError:
                 return True  # nothing was read yet
-            if last is None or _digest(last) != _digest(read):
+            if last is None or _digest_message(last) != _digest_message(read):
                 return False
         return True
 
@@ -221,7 +221,7 @@ class BoardFollower:
 
     def _origin(self, first: Message) -> str:
         """Return an id of this reading: two readings of a partitioned ledger have no common order."""
-        named = f"{first.sequence}-{_digest(first)[:16]}"
+        named = f"{first.sequence}-{_digest_message(first)[:16]}"
         return named if self._bus.layout.partitions == 1 else f"{named}-{new_id()[:12]}"
 
     def _number(self, message: Message, before: int) -> int:
@@ -283,5 +283,5 @@ class BoardFollower:
         self._changed = asyncio.Event()
 
 
-def _digest(message: Message) -> str:
+def _digest_message(message: Message) -> str:
     return hashlib.sha256(message.data).hexdigest()

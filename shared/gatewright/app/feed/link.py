@@ -67,17 +67,17 @@ class LedgerLink:
 
         Raises DeniedError (``identity_invalid``) for an identity that reads the ledger alone, GatewrightError as the client.
         """
-        return await self._ask(lambda client: client.merge_queues(), "merge queues")
+        return await self._ask_ledger(lambda client: client.merge_queues(), "merge queues")
 
     async def flaky_tests(self, repository: str) -> FlakyTests:
         """Return the flaky tests of a repository. Raises as ``merge_queues`` does."""
-        return await self._ask(lambda client: client.flaky_tests(repository), "flaky tests")
+        return await self._ask_ledger(lambda client: client.flaky_tests(repository), "flaky tests")
 
     async def budgets(self) -> tuple[BudgetState, ...]:
         """Return the organisation's budgets. Raises as ``merge_queues`` does."""
-        return (await self._ask(lambda client: client.budgets(), "budgets")).budgets
+        return (await self._ask_ledger(lambda client: client.budgets(), "budgets")).budgets
 
-    async def _ask(self, question: Callable[[Client], Awaitable[_T]], what: str) -> _T:
+    async def _ask_ledger(self, question: Callable[[Client], Awaitable[_T]], what: str) -> _T:
         client = self.client
         if may_ask(client):
             return await question(client)
@@ -94,7 +94,7 @@ class LedgerLink:
             try:
                 async with self._connect() as client:
                     self._client, warned = client, ""
-                    await self._follow(client)
+                    await self._follow_server(client)
             except (GatewrightError, OSError) as error:
                 words = f"the system cannot be reached: {error}"
                 if words != warned:  # it is tried often
@@ -104,7 +104,7 @@ class LedgerLink:
                 self._client = None
             await asyncio.sleep(_AGAIN)
 
-    async def _follow(self, client: Client) -> None:
+    async def _follow_server(self, client: Client) -> None:
         """Follow until the server has been away for a while."""
         if self.follower is None:
             self.follower = BoardFollower(client.bus, warn=self._warn)

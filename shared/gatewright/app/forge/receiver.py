@@ -63,11 +63,11 @@ class SeenDeliveries:
         limit = self.clock() - _REMEMBERED_SECONDS
         while self._seen and next(iter(self._seen.values())) <= limit:
             self._seen.popitem(last=False)
-        return _name(entry, delivery_id) in self._seen
+        return _delivery_key(entry, delivery_id) in self._seen
 
     def remember(self, entry: str, delivery_id: str) -> None:
         """Remember a delivery, and forget the oldest one if there are too many."""
-        self._seen[_name(entry, delivery_id)] = self.clock()
+        self._seen[_delivery_key(entry, delivery_id)] = self.clock()
         if len(self._seen) > self.most:
             self._seen.popitem(last=False)
 
@@ -91,30 +91,30 @@ class Receiver:
         5. A repeated delivery, or one about no change request, is accepted and changes nothing.
         """
         if wait := self._rate.wait_of(request.client.host if request.client is not None else ""):  # 1
-            return _answer(429, "too many deliveries", int(wait) + 1)
+            return _plain_response(429, "too many deliveries", int(wait) + 1)
         entry = str(request.path_params["entry"])
         hook = self._hooks.get(entry)
         if hook is None:  # 2
-            return _answer(404, "no such webhook")
+            return _plain_response(404, "no such webhook")
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 body = await read_body(request, MOST_DELIVERY_BYTES)  # 3
         except MalformedError:
-            return _answer(413, "too large")
+            return _plain_response(413, "too large")
         except TimeoutError:
-            return _answer(408, "too slow")
+            return _plain_response(408, "too slow")
         try:
             delivery = hook.forge.delivery(dict(request.headers), body, hook.secret())  # 4
         except DeniedError:
-            return _answer(401, "signature missing or wrong")
+            return _plain_response(401, "signature missing or wrong")
         except MalformedError:
-            return _answer(400, "not a webhook of this forge")
+            return _plain_response(400, "not a webhook of this forge")
         except ConfigurationError:
-            return _answer(503, "the secret cannot be read", 60)
+            return _plain_response(503, "the secret cannot be read", 60)
         if delivery.number is not None and not self._seen.knows(entry, delivery.delivery_id):  # 5
             self._seen.remember(entry, delivery.delivery_id)
             hook.hint(delivery.number)
-        return _answer(202, "accepted")
+        return _plain_response(202, "accepted")
 
 
 class _WebhookServer(uvicorn.Server):
@@ -144,11 +144,11 @@ async def serve_webhooks(receiver: Receiver, listening: socket.socket) -> None:
         await serving
 
 
-def _name(entry: str, delivery_id: str) -> bytes:
+def _delivery_key(entry: str, delivery_id: str) -> bytes:
     """Return a digest, which bounds the memory: the id is as long as its sender likes."""
     return hashlib.sha256(f"{entry}\0{delivery_id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _answer(status: int, words: str, retry_after: int | None = None) -> Response:
+def _plain_response(status: int, words: str, retry_after: int | None = None) -> Response:
     headers = {"Cache-Control": "no-store"} | ({"Retry-After": str(retry_after)} if retry_after is not None else {})
     return PlainTextResponse(f"{words}\n", status, headers)

@@ -103,7 +103,7 @@ class OrderDesk:
         notes: list[str] = []
         work = _Work(publisher, asyncio.create_task(self._in_turn(order, lambda words: _keep_note(notes, words))), notes)
         self._works[digest] = work
-        work.task.add_done_callback(lambda task: self._end(digest, task))
+        work.task.add_done_callback(lambda task: self._forget_order(digest, task))
         return work
 
     async def _in_turn(self, order: EnvironmentOrder, note: Note) -> tuple[OrderedEnvironment, ...]:
@@ -131,7 +131,7 @@ class OrderDesk:
         finally:
             self._metrics.task_ended(outcome, time.monotonic() - begun)
 
-    def _end(self, digest: str, task: asyncio.Task[tuple[OrderedEnvironment, ...]]) -> None:
+    def _forget_order(self, digest: str, task: asyncio.Task[tuple[OrderedEnvironment, ...]]) -> None:
         """Forget the work. Its senders hold it; a later order finds the folder, or tries again."""
         del self._works[digest]
         error = None if task.cancelled() else task.exception()

@@ -104,7 +104,7 @@ def read_order(
     unrepeatable = _REMEMBERED if len(kept) != len(given) else _ANSWERED if answered else ""
     recorded = _recorded_run(reading, must=must, unrepeatable=unrepeatable) if plays or must else None
     again = _again(document, run, repository, asks="pm" in recorded.roles if recorded is not None else False)
-    return run, ReexecutionOrder(again, tuple((item, _bytes(reading, item)) for item in kept), recorded)
+    return run, ReexecutionOrder(again, tuple((item, _read_artifact(reading, item)) for item in kept), recorded)
 
 
 def recorded_run(history: RunHistory, get: Callable[[Artifact], bytes]) -> RecordedRun:
@@ -128,7 +128,7 @@ def _recorded_run(reading: Reading, *, must: bool, unrepeatable: str) -> Recorde
     tasks = asked_tasks(history) if history is not None else ()
     if history is None or not tasks:
         return None
-    get = partial(_bytes, reading)
+    get = partial(_read_artifact, reading)
     if why := unrepeatable or why_not_played(tasks, get):
         if must:
             raise MalformedError(f"{history.run.run_id} cannot be done again: {why}", code="not_reexecutable")
@@ -175,7 +175,7 @@ def _again(document: RunRequest | TaskContract, run: Run, repository: str | None
     return replace(document, repository=nowhere, rollback=replace(document.rollback, baseline_ref=commit))
 
 
-def _bytes(reading: Reading, artifact: Artifact) -> bytes:
+def _read_artifact(reading: Reading, artifact: Artifact) -> bytes:
     digest = stored_digest(artifact.uri)
     path = next((path for path, record in reading.listed.items() if record.sha256 == digest), None)
     if path is None:
@@ -197,7 +197,7 @@ def _hard(first: Run, second: Run) -> Iterator[Difference]:
     yield from _differ("candidate.tree", _tree(first), _tree(second))
     yield from _differ("patch.diff", _patch(first), _patch(second))
     yield from _differ("attempts", first.attempt, second.attempt)
-    yield from _differ("tests", _tests(first.tests), _tests(second.tests))
+    yield from _differ("tests", _test_commands(first.tests), _test_commands(second.tests))
 
 
 def _soft(first: Run, second: Run) -> Iterator[Difference]:
@@ -253,7 +253,7 @@ def _mutants(before: TestCommand, after: TestCommand) -> tuple[dict[str, str], d
     return {name: first[name] for name in sorted(both)}, {name: second[name] for name in sorted(both)}
 
 
-def _tests(report: TestReport | None) -> list[dict[str, Any]] | None:
+def _test_commands(report: TestReport | None) -> list[dict[str, Any]] | None:
     """Return the commands and how they ended; None if none ran."""
     if report is None:
         return None

@@ -85,7 +85,7 @@ def _events(folder: Path, files: dict[str, int]) -> tuple[tuple[OrchestratorEven
     if layout.EVENTS not in files:
         return (), None, "there are no events"
     try:
-        data = _whole(folder, layout.EVENTS)
+        data = _read_whole(folder, layout.EVENTS)
     except (OSError, MalformedError) as error:
         return (), None, f"the events cannot be read: {error}"
     records: list[OrchestratorEvent] = []
@@ -106,13 +106,13 @@ def _listed_files(folder: Path, files: dict[str, int]) -> dict[str, FileRecord]:
     if layout.MANIFEST not in files:
         return {}
     try:
-        manifest = codec.decode(_whole(folder, layout.MANIFEST), RunManifest)
+        manifest = codec.decode(_read_whole(folder, layout.MANIFEST), RunManifest)
     except (OSError, MalformedError):
         return {}
     return {record.path: record for record in manifest.integrity.files} if manifest.integrity else {}
 
 
-def _whole(folder: Path, path: str) -> bytes:
+def _read_whole(folder: Path, path: str) -> bytes:
     found = _excerpt(folder, path, MAX_READ_BYTES)
     if found.left_out:
         raise MalformedError(f"{path} has {found.size} bytes; more than {MAX_READ_BYTES} are not read")

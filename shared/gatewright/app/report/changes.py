@@ -67,13 +67,13 @@ def changes(account: BundleAccount, candidate: PatchFile, limits: PageLimits) ->
     """The section's content: the canonical patch; where there is none, what the workers handed over."""
     room = _Room(limits.all_lines)
     if candidate.size:
-        yield from _change(candidate, room, limits)
+        yield from _change_elements(candidate, room, limits)
         return
     yield with_class("p", "note", "There is no candidate: the run ended before one, or it changes nothing.")
     handed = [path for path in account.files if path.startswith("patches/") and account.files[path]]
     for path in handed[: limits.open_files]:
         yield tag("h3", None, "Not accepted: ", tag("code", None, path))
-        yield from _change(change_of(account, path, limits), room, limits)
+        yield from _change_elements(change_of(account, path, limits), room, limits)
     if len(handed) > limits.open_files:
         yield with_class("p", "cut", f"{len(handed) - limits.open_files} more patches are not shown; they are in patches/.")
 
@@ -91,7 +91,7 @@ def file_lines(file: FilePatch, number: int, source: str, limits: PageLimits, sk
     yield from _body(rest, source, room, limits)
 
 
-def _change(change: PatchFile, room: _Room, limits: PageLimits) -> Iterator[Element]:
+def _change_elements(change: PatchFile, room: _Room, limits: PageLimits) -> Iterator[Element]:
     files = change.files
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
     noun = "file" if change.count == 1 else "files"
@@ -188,15 +188,15 @@ def _hunk(hunk: Hunk, lines: list[PatchLine], language: str, room: _Room) -> Ite
         elif line.sign == "+":
             pieces = next(new)
         else:
-            pieces = [(_text(line), "c")]
-        yield _line(line, pieces, room)
+            pieces = [(_display_text(line), "c")]
+        yield _line_element(line, pieces, room)
 
 
 def _sides(lines: list[PatchLine], signs: str, language: str, colours: Colours) -> list[list[Piece]]:
-    return colours.lines([_text(line) for line in lines if line.sign in signs], language)
+    return colours.lines([_display_text(line) for line in lines if line.sign in signs], language)
 
 
-def _text(line: PatchLine) -> str:
+def _display_text(line: PatchLine) -> str:
     text = line.text.decode("utf-8", "backslashreplace").replace("\r", "\\r")
     return (
         text
@@ -213,7 +213,7 @@ def _number(side: str, line: int | None, room: _Room) -> Element:
     return tag("td", {"class": "no", "id": place}, tag("a", {"href": f"#{place}"}, str(line)))
 
 
-def _line(line: PatchLine, pieces: list[Piece], room: _Room) -> Element:
+def _line_element(line: PatchLine, pieces: list[Piece], room: _Room) -> Element:
     old, new = line.old if line.sign != "+" else None, line.new if line.sign != "-" else None
     kind = {"+": "ins", "-": "del"}.get(line.sign, "same")
     words = (with_class("span", name, text) if name else text for text, name in pieces)

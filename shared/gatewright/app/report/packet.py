@@ -74,7 +74,7 @@ def _proposal(history: RunHistory, change: PatchFile, account: BundleAccount) ->
         field("Spec & DR Links", ", ".join(code(each) for each in requirements) or "no requirement ids were given"),
         field("Diff Summary", _change_words(change)),
         field("Risk Tier", _risk_words(run)),
-        *_files(change),
+        *_file_lines(change),
         field("Tests", _tests_words(run.tests)),
         *_command_lines(run.tests),
         field("Perf/SLO", f"the run took {seconds_words(_seconds(run.tests))} in tests; a target is {NOT_MEASURED}"),
@@ -155,7 +155,7 @@ def _change_words(change: PatchFile) -> str:
     )
 
 
-def _files(change: PatchFile) -> list[str]:
+def _file_lines(change: PatchFile) -> list[str]:
     lines = [
         f"- {code(file.name)} +{file.added} \\-{file.removed}{' (binary)' if file.binary else ''}"
         for file in change.files[:MOST]
@@ -244,10 +244,10 @@ def _which(composed: CandidateComposed, number: int) -> str:
 
 def _evidence(account: BundleAccount) -> list[str]:
     wanted = (layout.PATCH, layout.REVIEW_REPORT, layout.TEST_REPORT, layout.TEST_STDOUT, layout.EVENTS, layout.MANIFEST)
-    return [f"{code(path)} {_digest(account, path)}" for path in wanted if path in account.files]
+    return [f"{code(path)} {_format_digest(account, path)}" for path in wanted if path in account.files]
 
 
-def _digest(account: BundleAccount, path: str) -> str:
+def _format_digest(account: BundleAccount, path: str) -> str:
     record = account.listed.get(path)
     return code(f"sha256:{record.sha256}") if record else f"({account.files[path]} bytes)"
 

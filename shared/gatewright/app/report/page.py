@@ -277,13 +277,13 @@ def _row(account: BundleAccount, path: str, faulty: frozenset[str], room: _Room,
     return with_class(
         "tr",
         "faulty" if path in faulty else "file",
-        with_class("td", "path", _name(account, path, room, limits)),
+        with_class("td", "path", _file_element(account, path, room, limits)),
         with_class("td", "size", what),
         with_class("td", "digest", tag("code", None, digest)),
     )
 
 
-def _name(account: BundleAccount, path: str, room: _Room, limits: PageLimits) -> Element:
+def _file_element(account: BundleAccount, path: str, room: _Room, limits: PageLimits) -> Element:
     size = account.files.get(path)
     name = with_class("code", "path", path)
     if not size or size > min(limits.link, room.bytes):

@@ -89,9 +89,9 @@ class Colours:
         made: list[list[Piece]] = []
         for group in _groups(lines) if lexer is not None else ():
             begun = self.clock()
-            made += _colour_lines(group, lexer) if self.seconds > 0 else _plain(group)
+            made += _colour_lines(group, lexer) if self.seconds > 0 else _plain_pieces(group)
             self.seconds -= self.clock() - begun
-        return made if lexer is not None else _plain(lines)
+        return made if lexer is not None else _plain_pieces(lines)
 
 
 def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
@@ -112,13 +112,13 @@ def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
         yield group
 
 
-def _plain(lines: Sequence[str]) -> list[list[Piece]]:
+def _plain_pieces(lines: Sequence[str]) -> list[list[Piece]]:
     return [[(line, "")] for line in lines]
 
 
 def _colour_lines(lines: list[str], lexer: Any) -> list[list[Piece]]:
     if any(len(line) > MAX_LINE for line in lines):
-        return _plain(lines)
+        return _plain_pieces(lines)
     made: list[list[Piece]] = [[]]
     for kind, value in lexer.get_tokens("\n".join(lines)):
         name = _class(kind)
@@ -128,7 +128,7 @@ def _colour_lines(lines: list[str], lexer: Any) -> list[list[Piece]]:
         made.extend([(part, name)] if part else [] for part in rest)
     joined = ["".join(text for text, _ in pieces) for pieces in made[: len(lines)]]
     # A lexer that swallows or changes a character would show another text than the patch holds.
-    return made[: len(lines)] if joined == lines else _plain(lines)
+    return made[: len(lines)] if joined == lines else _plain_pieces(lines)
 
 
 @cache

@@ -99,7 +99,7 @@ def _details(report: GateReport, limits: PageLimits) -> Iterator[Element]:
         )
     if report.violations:
         broken = report.violations[: limits.rows]
-        yield table("violations", ((_reason(v.code), _place(v), clip_text(v.detail, limits.text)) for v in broken))
+        yield table("violations", ((_reason(v.code), _place_element(v), clip_text(v.detail, limits.text)) for v in broken))
     if report.remarks:
         remarks = report.remarks[: limits.rows]
         yield table("rules", ((_code(r.rule), _remark_place(r), clip_text(r.message, limits.text)) for r in remarks))
@@ -110,7 +110,7 @@ def _details(report: GateReport, limits: PageLimits) -> Iterator[Element]:
         yield with_class("p", "note", clip_text(report.summary, limits.text))
 
 
-def _place(violation: Violation) -> Element:
+def _place_element(violation: Violation) -> Element:
     return with_class("code", "path", violation.path) if violation.path else _code(violation.rule)
 
 

@@ -59,13 +59,13 @@ def _row(task: RunTask, run: Run, result: TaskResult | None, limits: PageLimits)
     name = task.task_id.removeprefix(f"{run.run_id}.")
     how = _how(task.contract or run.contract)
     if result is None:
-        return with_class("span", "sign-none", "\u2013"), tag("code", None, name), how, "\u2013", _open(task, run)
+        return with_class("span", "sign-none", "\u2013"), tag("code", None, name), how, "\u2013", _describe_open_task(task, run)
     who = f"{result.producer.role.lower()} {result.producer.agent_id}"
     words = result.failure or result.summary
     return sign(passed=task.status == "SUCCESS"), tag("code", None, name), how, who, clip_text(words, limits.text)
 
 
-def _open(task: RunTask, run: Run) -> str:
+def _describe_open_task(task: RunTask, run: Run) -> str:
     if task.status == "FAILED":
         return "failed"
     if run.ended:

@@ -83,7 +83,7 @@ class ArtifactExpiry:
         1. read its bytes, unless they differ from its name  2. check that it was not stored meanwhile  3. remove it 4.
         store it again if it was stored between 2 and 3.
         """
-        data = await self._bytes(item.name)  # 1
+        data = await self._read_whole_artifact(item.name)  # 1
         now = await last_artifact_use(self.bus.connection, item.name)
         if now is None:
             return 0  # another round was quicker
@@ -94,7 +94,7 @@ class ArtifactExpiry:
             await self.bus.put_artifact(data)
         return removed
 
-    async def _bytes(self, name: str) -> bytes | None:
+    async def _read_whole_artifact(self, name: str) -> bytes | None:
         """Return the artifact; None if readers would not get it: other bytes than its name, or incomplete."""
         try:
             return await self.bus.get_artifact(stored_uri(name))

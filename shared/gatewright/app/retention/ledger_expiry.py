@@ -82,7 +82,7 @@ class LedgerExpiry:
             if not why and (fault := await asyncio.to_thread(self.evidence.fault, entry)):
                 why = f"its bundle does not verify ({fault}): look at it first"
             if not why:
-                why = self._differs(await self._load(entry.run_id), entry.manifest_sha256)
+                why = self._differs(await self._load_position(entry.run_id), entry.manifest_sha256)
             if why:
                 items.append(LedgerItem(entry.run_id, "keep", why, counted[entry.run_id]))
             else:
@@ -120,7 +120,7 @@ class LedgerExpiry:
         """Check holds, write the last transition to the ledger, remove everything before it."""
         if item.run_id in await asyncio.to_thread(self.evidence.held):  # 1
             raise UnavailableError(f"{item.run_id} is on hold now", code="bundle_changed")
-        position = await self._load(item.run_id)
+        position = await self._load_position(item.run_id)
         if why := self._differs(position, item.manifest_sha256):
             raise UnavailableError(f"{item.run_id}: {why}", code="bundle_changed")
         if position.run is not None and position.run.expired is None:  # 2
@@ -128,13 +128,13 @@ class LedgerExpiry:
             try:
                 position = await Ledger(self.bus).append(position, transition)
             except ConflictError:
-                position = await self._load(item.run_id)  # another round was quicker
+                position = await self._load_position(item.run_id)  # another round was quicker
         if position.run is None or position.run.expired is None:
             raise UnavailableError(f"{item.run_id} has changed meanwhile", code="bundle_changed")
         # By position, not by number: a message that is no entry may follow it.
         return await remove_entries(self.provisioner, item.run_id, position.sequences[-1])  # 3
 
-    async def _load(self, run_id: str) -> Position:
+    async def _load_position(self, run_id: str) -> Position:
         return await Ledger(self.bus).load(run_id)
 
     def _differs(self, position: Position, manifest_sha256: str) -> str:

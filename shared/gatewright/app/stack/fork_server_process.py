@@ -116,7 +116,7 @@ class Forks:
         watched = os.pidfd_open(pid)
         self._names[watched] = (order.name, pid)
         self._selector.register(watched, selectors.EVENT_READ)
-        self._report(Report(order.name, pid))
+        self._send_report(Report(order.name, pid))
         return pid
 
     def _leave(self) -> None:
@@ -130,14 +130,14 @@ class Forks:
         self._selector.unregister(watched)
         os.close(watched)
         _, status = os.waitpid(pid, 0)
-        self._report(Report(name, pid, os.waitstatus_to_exitcode(status)))
+        self._send_report(Report(name, pid, os.waitstatus_to_exitcode(status)))
 
     def _end_all(self) -> None:
         for _, pid in self._names.values():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
-    def _report(self, report: Report) -> None:
+    def _send_report(self, report: Report) -> None:
         os.write(self._reports, msgspec.json.encode(report) + b"\n")
 
 

@@ -57,12 +57,12 @@ def write_own_policies(home: Path, key: Path) -> Path:
     ]
     person = {"name": owner, "keys": [{"key": public_line(keys.load_secret(key))}]}
     folder.mkdir(mode=0o700, exist_ok=True)
-    _write(folder / APPROVAL_RULES, {"version": "1", "rules": rules})
-    _write(folder / ROSTER, {"version": "1", "people": [person]})
+    _write_if_changed(folder / APPROVAL_RULES, {"version": "1", "rules": rules})
+    _write_if_changed(folder / ROSTER, {"version": "1", "people": [person]})
     return folder
 
 
-def _write(path: Path, document: dict[str, Any]) -> None:
+def _write_if_changed(path: Path, document: dict[str, Any]) -> None:
     data = json.dumps(document, indent=2).encode() + b"\n"
     if read_private(path) != data:
         write_private(path, data)

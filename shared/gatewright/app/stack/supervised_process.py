@@ -105,7 +105,7 @@ class SupervisedProcess:
     async def start(self) -> None:
         """Start it and keep it. Raises ConfigurationError when that cannot be done."""
         self._process = await self._launch(self._plan)
-        self._keeper = asyncio.create_task(self._keep(self._process), name=f"keep {self._plan.name}")
+        self._keeper = asyncio.create_task(self._keep_running(self._process), name=f"keep {self._plan.name}")
         self._begun.set()
 
     async def given_up(self) -> None:
@@ -146,7 +146,7 @@ class SupervisedProcess:
             with contextlib.suppress(asyncio.CancelledError, UnavailableError):
                 await self._keeper
 
-    async def _keep(self, process: Running) -> None:
+    async def _keep_running(self, process: Running) -> None:
         while True:
             born = self._clock.monotonic()
             self._on_change()

@@ -182,7 +182,7 @@ class Supervisor:
             self._server = await self._launch_server()
             self._server_keeper = asyncio.create_task(self._keep_server(), name="keep nats-server")
             for plan in self._plans():
-                self._kept.append(self._keep(plan))
+                self._kept.append(self._supervise_process(plan))
             # The topology is made while the roles are starting: they find it complete.
             making = ensure_topology(self._server.address(PROVISIONER), settings=self._streams)
             self._starting = asyncio.gather(*(kept.start() for kept in self._kept))
@@ -282,7 +282,7 @@ class Supervisor:
         options = self.options
         return await open_fork_server(options.home, options.base_environment, options.roles, options.package)
 
-    def _keep(self, plan: ProcessPlan) -> SupervisedProcess:
+    def _supervise_process(self, plan: ProcessPlan) -> SupervisedProcess:
         return SupervisedProcess(
             plan,
             launch=self._launch,

@@ -25,7 +25,9 @@ MOST_PATCH_BYTES: Final = 1_000_000
 
 def standing_lines(detail: RunDetail, needs: Sequence[Need], now: datetime) -> list[str]:
     """Return the state, what to do, whose approval is requested, and every verdict."""
-    return [line(each) for each in (*_standing(detail, now), *_need_lines(detail.run.run_id, needs), *_verdicts(detail.gates))]
+    return [
+        line(each) for each in (*_standing_lines(detail, now), *_need_lines(detail.run.run_id, needs), *_verdicts(detail.gates))
+    ]
 
 
 def event_lines(detail: RunDetail) -> list[str]:
@@ -59,7 +61,7 @@ def _event(record: OrchestratorEvent) -> str:
     return f"{record.ts[11:19]}  {record.role or '-':<11} {record.event_type:<20} {task}".rstrip()
 
 
-def _standing(detail: RunDetail, now: datetime) -> Iterator[str]:
+def _standing_lines(detail: RunDetail, now: datetime) -> Iterator[str]:
     row = detail.row
     state = f", {STATE_NAMES.get(row.state, row.state)}" if row.is_open else ""
     yield f"{row.run_id}   {STAGE_WORDS[row.stage]}{state}, round {row.attempt}"

@@ -110,7 +110,7 @@ def run_lines(board: Board, chosen: BoardFilter, now: datetime) -> list[ListedLi
 def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
     """Return what needs a person, the longest waiting first."""
     return [
-        _line(
+        _listed_line(
             need.key,
             (_KINDS[need.kind], age_words(need.since, now), *_decision_columns(need), short(need.run_id)),
             run_id=need.run_id,
@@ -123,12 +123,13 @@ def need_lines(needs: Sequence[Need], now: datetime) -> list[ListedLine]:
 def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> list[ListedLine]:
     """Roles without a process, then tasks that were given out and not answered, the oldest first, then the processes."""
     missing = [
-        _line(f"missing:{role}", (role, "", "NO PROCESS OF THIS ROLE ANSWERS", "", "", "")) for role in surroundings.missing
+        _listed_line(f"missing:{role}", (role, "", "NO PROCESS OF THIS ROLE ANSWERS", "", "", ""))
+        for role in surroundings.missing
     ]
     tasks = [(task, row) for row in board.rows.values() for task in row.in_hand]
     tasks.sort(key=lambda each: (each[0].since, each[0].task_id))
     at_work = [
-        _line(
+        _listed_line(
             f"{row.run_id}/{task.task_id}",
             (
                 task.role,
@@ -143,7 +144,7 @@ def work_lines(board: Board, surroundings: TopSurroundings, now: datetime) -> li
         for task, row in tasks[:MOST_LINES]
     ]
     processes = [
-        _line(f"process:{role}", (role, "", f"{count} {'process' if count == 1 else 'processes'}", "", "", ""))
+        _listed_line(f"process:{role}", (role, "", f"{count} {'process' if count == 1 else 'processes'}", "", "", ""))
         for role, count in surroundings.processes.items()
     ]
     return [*missing, *at_work, *processes]
@@ -157,7 +158,7 @@ def queue_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine
         oldest = duration_words(depth.oldest) if depth.waiting else ""
         paused = f"{duration_words((state.paused_until - now).total_seconds())} more" if state.paused_until else ""
         counts = (str(depth.waiting), str(depth.in_hand), oldest, str(depth.pulls))
-        found.append(_line(depth.queue.durable, (depth.queue.durable, *counts, paused)))
+        found.append(_listed_line(depth.queue.durable, (depth.queue.durable, *counts, paused)))
     return found[:MOST_LINES]
 
 
@@ -165,13 +166,13 @@ def merge_lines(surroundings: TopSurroundings, now: datetime) -> list[ListedLine
     """Return the runs of each merge queue in landing order, after a line about the queue itself."""
     found = []
     for queue in surroundings.merge_queues:
-        found.append(_line(queue.queue_id, (queue.branch, "", "", f"{summary_words(queue)}; {queue.repository}", "")))
+        found.append(_listed_line(queue.queue_id, (queue.branch, "", "", f"{summary_words(queue)}; {queue.repository}", "")))
         positions = {each.number: each for each in queue.positions}
         for each in queue.entries:
             position = positions.get(each.position)
             state = f"{position.number}: {position_words(position, now)}" if position is not None else "waits"
             cells = (queue.branch, str(each.place), state, each.title, short(each.run_id))
-            found.append(_line(f"{queue.queue_id}/{each.run_id}", cells, run_id=each.run_id))
+            found.append(_listed_line(f"{queue.queue_id}/{each.run_id}", cells, run_id=each.run_id))
     return found[:MOST_LINES]
 
 
@@ -200,9 +201,9 @@ def _run_line(row: BoardRow, now: datetime) -> ListedLine:
     age = age_words(row.created_at if row.is_open else row.finished_at or row.last_at, now)
     asked = row.asks[0].request_id if row.asks else ""
     cells = (STAGE_WORDS[row.stage], age, row.title, why, short(row.run_id))
-    return _line(row.run_id, cells, run_id=row.run_id, request_id=asked)
+    return _listed_line(row.run_id, cells, run_id=row.run_id, request_id=asked)
 
 
-def _line(key: str, cells: Sequence[str], *, run_id: str = "", request_id: str = "") -> ListedLine:
+def _listed_line(key: str, cells: Sequence[str], *, run_id: str = "", request_id: str = "") -> ListedLine:
     """Make a line: the only place where foreign text becomes cells."""
     return ListedLine(key, run_id, tuple(cell(each) for each in cells), request_id)

@@ -74,7 +74,7 @@ class ListsScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self._table.focus()
-        self.run_worker(self._follow(), exclusive=True)
+        self.run_worker(self._follow_lists(), exclusive=True)
         self.set_interval(TICK, self.redraw)
 
     def on_resize(self, _event: Resize) -> None:
@@ -124,16 +124,16 @@ class ListsScreen(Screen[None]):
         self._table.focus()
 
     def action_open(self) -> None:
-        chosen = self._line()
+        chosen = self._selected_line()
         if chosen is not None and chosen.run_id:
             self.app.push_screen(RunScreen(self._sources, chosen.run_id))
 
     def action_approve(self) -> None:
-        chosen = self._line()
+        chosen = self._selected_line()
         self.app.ask_approve(chosen.request_id if chosen is not None else "")  # type: ignore[attr-defined] # TopApp
 
     def action_abort(self) -> None:
-        chosen = self._line()
+        chosen = self._selected_line()
         if chosen is not None and chosen.run_id:
             self.app.ask_abort(chosen.run_id)  # type: ignore[attr-defined] # TopApp
 
@@ -154,14 +154,14 @@ class ListsScreen(Screen[None]):
     def _table(self) -> DataTable[Text]:
         return self.query_one(DataTable)
 
-    async def _follow(self) -> None:
+    async def _follow_lists(self) -> None:
         revision = -1
         while True:
             revision = await self._sources.changed(revision)
             self.redraw()
             await asyncio.sleep(SHORTEST_PAUSE)
 
-    def _line(self) -> ListedLine | None:
+    def _selected_line(self) -> ListedLine | None:
         row = self._table.cursor_row
         return self.lines[row] if 0 <= row < len(self.lines) else None
 
@@ -181,7 +181,7 @@ class ListsScreen(Screen[None]):
         if not table.columns:
             return
         if [each.key for each in lines] == [each.key for each in self.lines]:
-            self._change(lines)
+            self._update_cells(lines)
         else:
             self._replace(lines)
         self.lines = lines
@@ -197,7 +197,7 @@ class ListsScreen(Screen[None]):
         self._table.display, empty.display = not words, bool(words)
         empty.update(Text(words))
 
-    def _change(self, lines: list[ListedLine]) -> None:
+    def _update_cells(self, lines: list[ListedLine]) -> None:
         """The same lines in the same places: only the cells that differ are drawn."""
         for row, (now, before) in enumerate(zip(lines, self.lines, strict=True)):
             for column, (text, known) in enumerate(zip(now.cells, before.cells, strict=True)):
@@ -205,7 +205,7 @@ class ListsScreen(Screen[None]):
                     self._table.update_cell_at((row, column), _cell(text))  # type: ignore[arg-type] # a Coordinate is a pair
 
     def _replace(self, lines: list[ListedLine]) -> None:
-        table, held = self._table, self._line()
+        table, held = self._table, self._selected_line()
         above = table.cursor_row - int(table.scroll_y)
         table.clear()
         for each in lines:

@@ -67,7 +67,7 @@ def board_text(
             yield from (f"  {words}" for words in empty_words(name, surroundings).splitlines() if words)
             continue
         titles = [title for title, _ in COLUMNS[name]]
-        rows = [_whole(line, titles) for line in lines]
+        rows = [_full_cells(line, titles) for line in lines]
         widths = [max(len(row[column]) for row in [titles, *rows]) for column in range(len(titles))]
         for row in [[title.upper() for title in titles], *rows]:
             yield "  " + "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
@@ -82,10 +82,10 @@ def board_document(board: Board, needs: Sequence[Need], surroundings: TopSurroun
     return {
         "sequence": board.sequence,
         "counts": counts_of(board, chosen),
-        "runs": [_plain(row) for stage in STAGES for row in lists[stage]],
-        "needs": [_plain(need) for need in needs],
+        "runs": [_to_builtins(row) for stage in STAGES for row in lists[stage]],
+        "needs": [_to_builtins(need) for need in needs],
         "queues": None if surroundings.refused else [_queue(state) for state in surroundings.queues],
-        "merge_queues": None if surroundings.merge_refused else _plain(surroundings.merge_queues),
+        "merge_queues": None if surroundings.merge_refused else _to_builtins(surroundings.merge_queues),
         "processes": None if surroundings.refused else dict(surroundings.processes),
         "missing_roles": None if surroundings.refused else list(surroundings.missing),
     }
@@ -103,10 +103,10 @@ def _queue(state: QueueState) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _to_builtins(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _whole(line: ListedLine, titles: Sequence[str]) -> list[str]:
+def _full_cells(line: ListedLine, titles: Sequence[str]) -> list[str]:
     """The cells with the whole run id where a list has a column for it."""
     return [line.run_id if title == "run" else text for title, text in zip(titles, line.cells, strict=True)]

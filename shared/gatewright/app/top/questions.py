@@ -88,7 +88,7 @@ class ApproveScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
             with VerticalScroll():
-                yield Static(Text("\n".join(self._lines())), id="asked")
+                yield Static(Text("\n".join(self._fact_lines())), id="asked")
             if self._request.phrase:
                 yield Static(Text(line(f"type exactly {self._request.phrase!r} and Enter; Esc: no answer")))
                 yield Input(id="phrase", max_length=400, compact=True)
@@ -110,7 +110,7 @@ class ApproveScreen(ModalScreen[str | None]):
     def action_leave(self) -> None:
         self.dismiss(None)
 
-    def _lines(self) -> list[str]:
+    def _fact_lines(self) -> list[str]:
         request = self._request
         facts = {
             "approve": request.request_id,

@@ -62,7 +62,7 @@ class RunScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
-        self.run_worker(self._follow(), exclusive=True)
+        self.run_worker(self._follow_board(), exclusive=True)
 
     def on_tabs_tab_activated(self, _event: Tabs.TabActivated) -> None:
         self.query_one(VerticalScroll).scroll_home(animate=False)
@@ -88,18 +88,18 @@ class RunScreen(Screen[None]):
     def action_up(self) -> None:
         self.query_one(VerticalScroll).scroll_up(animate=False)
 
-    async def _follow(self) -> None:
+    async def _follow_board(self) -> None:
         seen: tuple[str, int] | None = None
         while True:
             board = self._sources.board
             row = board.rows.get(self.run_id) if board is not None else None
             moved = (board.origin, row.sequence if row is not None else 0) if board is not None else None
-            if moved is not None and (moved != seen or self._detail is None) and await self._read():
+            if moved is not None and (moved != seen or self._detail is None) and await self._read_run():
                 seen = moved
             self._draw()
             await asyncio.sleep(LOOK)
 
-    async def _read(self) -> bool:
+    async def _read_run(self) -> bool:
         """Read the run if it changed; return whether it did."""
         try:
             found = detail_of(await self._sources.link.client.events(self.run_id), self._sources.clock.now())
@@ -126,7 +126,7 @@ class RunScreen(Screen[None]):
             return  # it is being left
         state = "live" if self._sources.live else "NOT CONNECTED, what is shown is old"
         self.query_one("#heading", Static).update(Text(f"{state}  {self.run_id}", no_wrap=True))
-        lines = self._lines()
+        lines = self._part_lines()
         words = "\n".join(lines)
         if words != self._shown:
             self._shown = words
@@ -136,7 +136,7 @@ class RunScreen(Screen[None]):
     def _part(self) -> str:
         return self.query_one(Tabs).active or PARTS[0]
 
-    def _lines(self) -> list[str]:
+    def _part_lines(self) -> list[str]:
         detail = self._detail
         if detail is None:
             return [line(self._refused)]

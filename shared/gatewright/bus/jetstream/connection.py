@@ -351,7 +351,7 @@ class Connection:
         if self._complaint != before:  # the client repeats itself ten times a second
             log.warning("bus: %s: %s", self.name, self._complaint)
         if isinstance(error, nats.errors.Error) and _REFUSED.search(self._complaint) and not self._closing:
-            self._refuse(f"the NATS server refused the credential of {self.name}: {self._complaint}")
+            self._refuse_credential(f"the NATS server refused the credential of {self.name}: {self._complaint}")
         self._drop_attempt()
 
     async def _on_disconnect(self) -> None:
@@ -367,16 +367,16 @@ class Connection:
 
     async def _on_closed(self) -> None:
         if not self._closing:
-            self._report(f"the bus connection of {self.name} was closed{self._because()}")
+            self._report_loss(f"the bus connection of {self.name} was closed{self._because()}")
 
-    def _refuse(self, cause: str) -> None:
+    def _refuse_credential(self, cause: str) -> None:
         """The client would offer the same credential for ever."""
         if not self._opened:
             raise BusError(cause, code=REFUSED)
-        self._report(cause)
+        self._report_loss(cause)
         self._goodbye = asyncio.get_running_loop().create_task(self._disconnect())
 
-    def _report(self, cause: str) -> None:
+    def _report_loss(self, cause: str) -> None:
         if self._lost is not None:
             return
         self._lost = BusError(cause)

@@ -94,9 +94,9 @@ class JetStreamSubscription:
             return
         last = delivery.attempts >= handled_deliveries(self._consumer.max_deliver)
         seconds = math.inf if last else _KEPT_SECONDS[min(delivery.attempts, len(_KEPT_SECONDS)) - 1]
-        self._kept = delivery, asyncio.get_running_loop().create_task(self._keep(delivery, seconds))
+        self._kept = delivery, asyncio.get_running_loop().create_task(self._extend_delivery(delivery, seconds))
 
-    async def _keep(self, delivery: JetStreamDelivery, seconds: float) -> None:
+    async def _extend_delivery(self, delivery: JetStreamDelivery, seconds: float) -> None:
         while seconds > 0:
             pause = min(seconds, self._consumer.ack_wait / 3)
             await asyncio.sleep(pause)

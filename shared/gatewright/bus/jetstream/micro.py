@@ -151,10 +151,10 @@ class Services:
                 await places.acquire()
             except asyncio.CancelledError:
                 words = "the service is being stopped; ask again"
-                await _refuse(served.connection, message, record, 0.0, "service_stopping", words)
+                await _send_error(served.connection, message, record, 0.0, "service_stopping", words)
                 raise
             try:
-                await self._answer(handler, record, message, served.connection)
+                await self._handle_request(handler, record, message, served.connection)
             finally:
                 places.release()
 
@@ -164,7 +164,7 @@ class Services:
             size = len(message.data) + size_of_headers(message.headers or {}) + len(message.reply)
             if len(running) >= most + WAITING_REQUESTS or served.held + size > HELD_BYTES:
                 words = f"{len(running)} requests with {served.held} bytes are already being handled; try again"
-                await _refuse(served.connection, message, record, 0.0, "service_busy", words)
+                await _send_error(served.connection, message, record, 0.0, "service_busy", words)
                 return
             task = asyncio.get_running_loop().create_task(in_turn(message))
             running.add(task)
@@ -175,7 +175,7 @@ class Services:
 
         return start
 
-    async def _answer(self, handler: Handler, record: EndpointRecord, message: Msg, connection: Connection) -> None:
+    async def _handle_request(self, handler: Handler, record: EndpointRecord, message: Msg, connection: Connection) -> None:
         start = self._clock.monotonic()
         code, words = GatewrightError.code, "the service failed; see its log"
         reply: Reply | None = None
@@ -192,7 +192,7 @@ class Services:
                 record.count(self._clock.monotonic() - start)
                 await _reply(connection, message, reply.data, {SCHEMA_HEADER: reply.schema})
             else:
-                await _refuse(connection, message, record, self._clock.monotonic() - start, code, words)
+                await _send_error(connection, message, record, self._clock.monotonic() - start, code, words)
 
 
 @dataclass
@@ -219,7 +219,9 @@ class _ServedConnection:
             log.warning(words, ", ".join(self.subjects), self.cuts)
 
 
-async def _refuse(connection: Connection, message: Msg, record: EndpointRecord, seconds: float, code: str, words: str) -> None:
+async def _send_error(
+    connection: Connection, message: Msg, record: EndpointRecord, seconds: float, code: str, words: str
+) -> None:
     record.count(seconds, code)
     await _reply(connection, message, b"", {_CODE_HEADER: code, _ERROR_HEADER: words})
 

@@ -76,7 +76,7 @@ class ArtifactStore:
         known = None
         # The first one is written last: once it is there, all are.
         for number in reversed(range(pieces)):
-            known = await self._write(digest, number, data)
+            known = await self._store_piece(digest, number, data)
         return known
 
     async def _record_use(self, digest: str, first: StoredMessage) -> bool:
@@ -119,7 +119,7 @@ class ArtifactStore:
         while first := await self._storage.following(ARTIFACTS.name, artifact_subject("*", digest, 0), sequence + 1):
             sequence = first.seq
             try:
-                return check_digest(digest, await self._read(first, digest))
+                return check_digest(digest, await self._read_pieces(first, digest))
             except ArtifactError as error:
                 spoilt = error
         raise spoilt or ArtifactError(f"there is no {stored_uri(digest)}", code="artifact_missing")
@@ -139,9 +139,9 @@ class ArtifactStore:
             first = None
         if first is None:
             raise ArtifactError(f"the publisher {publisher} has uploaded no {stored_uri(digest)}", code="artifact_missing")
-        return check_digest(digest, await self._read(first, digest))
+        return check_digest(digest, await self._read_pieces(first, digest))
 
-    async def _write(self, digest: str, number: int, data: bytes, *, suffix: str = "") -> StoredMessage | None:
+    async def _store_piece(self, digest: str, number: int, data: bytes, *, suffix: str = "") -> StoredMessage | None:
         """Store one piece; returns it where it was there before. ``suffix`` makes its message id another one."""
         subject = self._subject(digest, number)
         piece = data[number * PIECE_BYTES : (number + 1) * PIECE_BYTES]
@@ -168,7 +168,7 @@ class ArtifactStore:
                 return None
             there = await self._own(digest, number)
         # The piece may have just expired while the server still remembers its message id.
-        return there or await self._write(digest, number, data, suffix=f".{new_id()}")
+        return there or await self._store_piece(digest, number, data, suffix=f".{new_id()}")
 
     def _message_id(self, what: str) -> str:
         plain = f"{self._writer}.{what}"
@@ -182,14 +182,14 @@ class ArtifactStore:
             return upload_subject(self._publisher, digest, number)
         return artifact_subject(self._writer, digest, number)
 
-    async def _read(self, first: StoredMessage, digest: str) -> bytes:
+    async def _read_pieces(self, first: StoredMessage, digest: str) -> bytes:
         """Return all pieces of one writer, joined. Raises ArtifactError if they cannot be an artifact."""
         kind, writer = first.subject.split(".")[1:3]
         uploaded = kind == "upload"
         stream = upload_stream(writer).name if uploaded else ARTIFACTS.name
         place = upload_subject if uploaded else artifact_subject
         data = bytearray(first.data)
-        for number in range(1, math.ceil(_size(first) / PIECE_BYTES)):
+        for number in range(1, math.ceil(_declared_size(first) / PIECE_BYTES)):
             piece = await self._storage.last(stream, place(writer, digest, number))
             if piece is None or len(piece.data) > PIECE_BYTES:
                 break
@@ -202,7 +202,7 @@ def _begins(first: StoredMessage | None, data: bytes) -> bool:
     return first is not None and first.header(SIZE_HEADER) == str(len(data)) and first.data == data[:PIECE_BYTES]
 
 
-def _size(first: StoredMessage) -> int:
+def _declared_size(first: StoredMessage) -> int:
     text = first.header(SIZE_HEADER)
     size = int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_SIZE else -1
     if not 0 <= size <= MAX_ARTIFACT_BYTES:

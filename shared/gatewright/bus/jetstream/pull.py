@@ -115,7 +115,7 @@ class Pull:
                 look_again = await self._keep_request_open(clock())
                 if clock() >= deadline:
                     return None
-                await self._change(min(deadline, look_again))
+                await self._await_change(min(deadline, look_again))
             return self._arrived.popleft()
         finally:
             await self._want_no_more()
@@ -134,7 +134,7 @@ class Pull:
         if self._give_back is not None:
             await self._want_no_more()
             while self._awaited and self._connection.patient and clock() < self._ends:
-                await self._change(self._ends)
+                await self._await_change(self._ends)
         self._awaited = 0
         for inbox in (self._inbox, self._former):
             if inbox is not None:
@@ -151,7 +151,7 @@ class Pull:
         while self._arrived:
             await self._return(self._arrived.popleft())
 
-    async def _change(self, until: float) -> None:
+    async def _await_change(self, until: float) -> None:
         """Wait for something to happen, not beyond a moment of the loop's clock."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(None if until == math.inf else until):
@@ -168,7 +168,7 @@ class Pull:
             if self._silent >= _SILENT:
                 await self._change_inbox()
         if not self._awaited and now >= self._not_before and await self._consumer_exists(now):
-            await self._ask(now)
+            await self._request_messages(now)
         return self._ends if self._awaited else self._not_before
 
     async def _change_inbox(self) -> None:
@@ -179,7 +179,7 @@ class Pull:
             with contextlib.suppress(BusError):
                 await former.abandon()
 
-    async def _ask(self, now: float) -> None:
+    async def _request_messages(self, now: float) -> None:
         if self._inbox is None:
             self._inbox = await Inbox.open(self._connection, self._receive)
         self._requests += 1

@@ -245,7 +245,7 @@ class _Kept:
         self._given = frozenset() if self._may_update else frozenset({"max_bytes", "max_age"})
 
     @property
-    def _name(self) -> str:
+    def _label(self) -> str:
         return self._call.format("").replace("..", " ").strip(".")
 
     async def agree(self) -> None:
@@ -253,12 +253,13 @@ class _Kept:
         refusal: BusError | None = None
         for seconds in _PAUSES:
             await asyncio.sleep(seconds)
-            actual = await self._look()
+            actual = await self._read_config()
             if actual is not None and not self._differences(actual):
                 return
             if actual is not None and not self._may_update:
+                differences = "; ".join(self._differences(actual))
                 raise ConfigurationError(
-                    f"{self._name} of the NATS server is not as this version needs it: {'; '.join(self._differences(actual))}; "
+                    f"{self._label} of the NATS server is not as this version needs it: {differences}; "
                     "bring it up to date with `gatewright topology --apply`, as the identity provisioner",
                     code="topology_outdated",
                 )
@@ -275,27 +276,27 @@ class _Kept:
             raise refusal
         if refusal is not None and refusal.reason in _NO_SERVERS and self._wanted.get("num_replicas", 1) > 1:
             raise ConfigurationError(
-                f"{self._wanted['num_replicas']} servers are to keep {self._name}, and the bus has not so many: lower "
+                f"{self._wanted['num_replicas']} servers are to keep {self._label}, and the bus has not so many: lower "
                 f"GATEWRIGHT_STREAM_REPLICAS (--replicas), or add servers ({refusal.message})",
                 code="stream_replicas_too_many",
             )
-        actual = await self._look()
+        actual = await self._read_config()
         if actual is not None and refusal is not None:
             words = "; ".join(self._differences(actual))
-            raise ConfigurationError(f"{self._name} of the NATS server: {words} ({refusal.message})")
+            raise ConfigurationError(f"{self._label} of the NATS server: {words} ({refusal.message})")
         if refusal is not None:
             raise refusal
 
     async def _create(self) -> None:
-        await self._ask(self._call.format("CREATE"), self._wanted)
+        await self._call_api(self._call.format("CREATE"), self._wanted)
 
     async def _update(self, config: Config) -> None:
-        await self._ask(self._call.format("UPDATE"), config)
+        await self._call_api(self._call.format("UPDATE"), config)
 
-    async def _ask(self, call: str, body: Config) -> None:
+    async def _call_api(self, call: str, body: Config) -> None:
         await self._connection.patiently(lambda: self._connection.api(call, body, ApiReply), _PATIENCE_SECONDS)
 
-    async def _look(self) -> Config | None:
+    async def _read_config(self) -> Config | None:
         return await _server_config(self._connection, self._call.format("INFO"))
 
     def _differences(self, actual: Config) -> list[str]:
@@ -317,14 +318,14 @@ class _KeptConsumer(_Kept):
         self._may_update = True
 
     async def _create(self) -> None:
-        await self._write("create", self._wanted)
+        await self._write_consumer("create", self._wanted)
 
     async def _update(self, config: Config) -> None:
-        await self._write("update", config)
+        await self._write_consumer("update", config)
 
-    async def _write(self, action: str, config: Config) -> None:
+    async def _write_consumer(self, action: str, config: Config) -> None:
         call = f"{self._call.format('CREATE')}.{self._queue.subject}"
-        await self._ask(call, {"stream_name": self._queue.stream, "config": config, "action": action})
+        await self._call_api(call, {"stream_name": self._queue.stream, "config": config, "action": action})
 
 
 def stream_config(stream: StreamSpec) -> Config:

@@ -46,7 +46,7 @@ async def watcher_replay(
         seen = after
         while True:
             woken.clear()
-            stored = await _next(connection, storage, stream, pattern, seen + 1, patient=follow)
+            stored = await _next_message(connection, storage, stream, pattern, seen + 1, patient=follow)
             if stored is not None:
                 seen = stored.seq
                 yield Message(stored.subject, stored.data, stored.headers(), stored.seq)
@@ -60,7 +60,7 @@ async def watcher_replay(
             await subscription.unsubscribe()
 
 
-async def _next(
+async def _next_message(
     connection: Connection, storage: Storage, stream: str, pattern: str, sequence: int, *, patient: bool
 ) -> StoredMessage | None:
     while True:

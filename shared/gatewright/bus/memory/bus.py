@@ -230,7 +230,7 @@ class MemoryBus:
             if handler is not None:
                 answer: asyncio.Future[Message | BusError] = asyncio.get_running_loop().create_future()
                 question = Message(check_subject(subject), check_size(data), sent)
-                offer.start(_answer(handler, question, answer))
+                offer.start(_handle_question(handler, question, answer))
                 return await _await_reply(answer, subject, timeout)
         raise BusError(f"request on {subject}: no process answers", code="bus_no_responders")
 
@@ -308,7 +308,7 @@ async def _hand_on(inbox: asyncio.Queue[Message], listener: Listener) -> None:
         await hear(listener, await inbox.get())
 
 
-async def _answer(handler: Handler, question: Message, answer: asyncio.Future[Message | BusError]) -> None:
+async def _handle_question(handler: Handler, question: Message, answer: asyncio.Future[Message | BusError]) -> None:
     outcome: Message | BusError = BusError("the service failed; see its log", code="internal_error")
     try:
         reply = await handler(question)

@@ -73,7 +73,8 @@ class MemoryServer:
             stream.config = wanted
         for config in queues:
             queue = self._queues.setdefault(
-                (config.stream, config.durable), MemoryQueue(config, self._streams[config.stream], self.clock, self._report)
+                (config.stream, config.durable),
+                MemoryQueue(config, self._streams[config.stream], self.clock, self._store_report),
             )
             queue.config = config
 
@@ -113,7 +114,7 @@ class MemoryServer:
         self._locks[key] = (value, self._revision)
         return self._revision
 
-    def _report(self, queue: Consumer, sequence: int, deliveries: int) -> None:
+    def _store_report(self, queue: Consumer, sequence: int, deliveries: int) -> None:
         """Store the server's report of a message that reached its last delivery, if a stream keeps such reports."""
         subject = f"{_EXHAUSTED}.{queue.stream}.{queue.durable}"
         kept = next((each for each in self._streams.values() if any(matches(p, subject) for p in each.config.subjects)), None)

@@ -68,7 +68,7 @@ def make_jwt(
     limits = identity_limits.read(directory)
     table = accounts(identities.public_keys(directory), pools, identities.earlier_keys(directory), limits, partitions)
     keys = _account_keys(directory, (*table, SYSTEM))
-    operator = _key(directory, OPERATOR_KEY, "operator")
+    operator = _load_key(directory, OPERATOR_KEY, "operator")
     revoked = dict.fromkeys(identities.revoked_keys(directory), issued)
     owner = {key: identity for identity, key in identities.public_keys(directory).items()}
     documents = {name: claims.closed_claims(issued) for name in keys}
@@ -110,7 +110,7 @@ def write_jwt(made: JwtIdentities, into: Path) -> None:
 
 def system_credential(directory: Path, issued: int) -> Credential:
     """Return a single-use credential that may push accounts to servers; it is stored nowhere. Raises ConfigurationError."""
-    account = _key(directory, SYSTEM, "account")
+    account = _load_key(directory, SYSTEM, "account")
     seed = new_seed_of("user")
     user = SigningNkey.of(seed)
     may = {
@@ -125,7 +125,7 @@ def system_credential(directory: Path, issued: int) -> Credential:
 def token_of(directory: Path, user: Credential, issued: int) -> str:
     """Return the token that an identity's account signs for its key. Raises ConfigurationError."""
     account = BUS_ACCOUNT if user.identity in RESIDENTS else user.identity
-    claim = claims.user_claims(_key(directory, account, "account"))
+    claim = claims.user_claims(_load_key(directory, account, "account"))
     return sign_token(_scope(directory, user.identity), SigningNkey.of(user.seed).public, user.identity, claim, issued)
 
 
@@ -138,17 +138,17 @@ def _users(directory: Path, issued: int) -> dict[str, Credential]:
 
 def _scope(directory: Path, identity: str) -> SigningNkey:
     """The key of an account that signs this identity's users, and no others."""
-    return _key(directory, f"{identity}{_SCOPE}", "account")
+    return _load_key(directory, f"{identity}{_SCOPE}", "account")
 
 
 def _account_keys(directory: Path, names: tuple[str, ...]) -> dict[str, SigningNkey]:
     """Those of the accounts that there are, and of those that there were: these are closed."""
     known = {path.stem for path in (directory / _KEYS).glob(f"*{SEED_SUFFIX}")} - {OPERATOR_KEY}
     known = {name for name in known if not name.endswith(_SCOPE)}
-    return {name: _key(directory, name, "account") for name in sorted({*names, *known})}
+    return {name: _load_key(directory, name, "account") for name in sorted({*names, *known})}
 
 
-def _key(directory: Path, name: str, kind: KeyKind) -> SigningNkey:
+def _load_key(directory: Path, name: str, kind: KeyKind) -> SigningNkey:
     path = directory / _KEYS / f"{name}{SEED_SUFFIX}"
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -28,7 +28,7 @@ def person_key(text: str) -> str:
     white space  2. of ``Name <address>`` the address  3. the domain in Unicode, also where it was written in punycode, and
     without a full stop at its end. Linear in the length of ``text``.
     """
-    return _key(_parts(_fold(text))[1])  # 1, 2, 3
+    return _address_key(_name_and_address(_fold(text))[1])  # 1, 2, 3
 
 
 def same_person(one: str, other: str) -> bool:
@@ -42,7 +42,7 @@ def identities_of(*texts: str) -> frozenset[str]:
     A text of more than ``LONGEST`` characters names no person.
     """
     short = (text for text in texts if len(text) <= LONGEST)
-    return frozenset(key for text in short for part in _parts(_fold(text)) if (key := _key(part)))
+    return frozenset(key for text in short for part in _name_and_address(_fold(text)) if (key := _address_key(part)))
 
 
 def _fold(text: str) -> str:
@@ -53,7 +53,7 @@ def _fold(text: str) -> str:
     return " ".join("".join(seen).split())
 
 
-def _parts(folded: str) -> tuple[str, str]:
+def _name_and_address(folded: str) -> tuple[str, str]:
     """Name and address of ``Name <address>``; no name, and the whole text, of anything else."""
     if not folded.endswith(">") or "<" not in folded:
         return "", folded
@@ -62,7 +62,7 @@ def _parts(folded: str) -> tuple[str, str]:
     return (name, address) if address else ("", name)
 
 
-def _key(address: str) -> str:
+def _address_key(address: str) -> str:
     local, at, domain = address.rpartition("@")
     if not at:
         return address

@@ -210,7 +210,7 @@ def pom(content: bytes) -> Facts:
     return facts
 
 
-def _lines(
+def _separated_facts(
     packages: BytesPattern, separator: str = ":", index: BytesPattern | None = None, script: BytesPattern | None = None
 ) -> Callable[[bytes], Facts]:
     """A file of which each package is one string with ``separator`` before the version."""
@@ -231,17 +231,17 @@ def _lines(
     return read
 
 
-gradle = _lines(
+gradle = _separated_facts(
     BytesPattern(rb"""["']([\w.-]{1,100}:[\w.-]{1,100}(?::[\w.$\{\}+\[\],-]{0,100})?)["']"""),
     index=BytesPattern(rb"""(\b(?:maven|ivy|flatDir|url|mavenLocal|includeBuild|uri|setUrl)\b\s{0,9}[({=]?[^\n]{0,200})"""),
     script=BytesPattern(rb"""(?m)^\s{0,40}((?:id\s{0,9}\(?|apply\s{1,9}(?:plugin|from)|buildscript|initscript)[^\n]{0,200})"""),
 )
-gradle_lockfile = _lines(BytesPattern(rb"(?m)^([\w.-]{1,100}:[\w.-]{1,100}:[^=\s]{1,100})="))
-wrapper_properties = _lines(
+gradle_lockfile = _separated_facts(BytesPattern(rb"(?m)^([\w.-]{1,100}:[\w.-]{1,100}:[^=\s]{1,100})="))
+wrapper_properties = _separated_facts(
     BytesPattern(rb"\z(.)"),
     index=BytesPattern(rb"(?m)^((?:distributionUrl|distributionSha256Sum|wrapperUrl|validateDistributionUrl)[^\n]*)"),
 )
-dotnet_project = _lines(
+dotnet_project = _separated_facts(
     BytesPattern(
         rb"""<(?:PackageReference|PackageVersion|GlobalPackageReference|package)\s+(?:Include|Update|id)="([^"]{1,200}"(?:\s+[Vv]ersion="[^"]{0,100})?)"""
     ),
@@ -249,29 +249,33 @@ dotnet_project = _lines(
     index=BytesPattern(rb"(?i)<((?:Restore\w{0,30}Sources?|NuGetAudit)>[^<]{0,300})"),
     script=BytesPattern(rb"<((?:Target|Exec|Import|UsingTask|Analyzer|Reference)\s[^>\n]{1,200})"),
 )
-nuget_settings = _lines(BytesPattern(rb"\z(.)"), index=BytesPattern(rb"(<(?:add|clear|remove|packageSource)[^>\n]{0,300}>)"))
-swift_package = _lines(
+nuget_settings = _separated_facts(
+    BytesPattern(rb"\z(.)"), index=BytesPattern(rb"(<(?:add|clear|remove|packageSource)[^>\n]{0,300}>)")
+)
+swift_package = _separated_facts(
     BytesPattern(rb"""\.package\(\s{0,99}((?:name:[^,]{1,100},\s{0,99})?(?:url|path|id):\s{0,9}"[^"]{1,300}"[^)\n]{0,200})"""),
     ",",
     script=BytesPattern(rb"(\.(?:plugin|binaryTarget|unsafeFlags|systemLibrary)\([^\n]{0,200})"),
 )
-mix = _lines(
+mix = _separated_facts(
     BytesPattern(rb"""\{(:\w{1,100},[^}\n]{1,300})\}"""),
     ",",
     script=BytesPattern(rb"(\b(?:compilers|aliases|elixirc_paths|escript|releases):[^\n]{0,200})"),
 )
-mix_lock = _lines(BytesPattern(rb"""(?m)^\s{0,9}"([\w-]{1,100}":\s{0,9}\{:\w{1,20},[^,\n]{1,300},[^,\n]{1,300}),"""), '":')
-podfile = _lines(
+mix_lock = _separated_facts(
+    BytesPattern(rb"""(?m)^\s{0,9}"([\w-]{1,100}":\s{0,9}\{:\w{1,20},[^,\n]{1,300},[^,\n]{1,300}),"""), '":'
+)
+podfile = _separated_facts(
     BytesPattern(rb"""(?m)^\s{0,40}pod\s+["']([^\n]{1,300})$"""),
     ",",
     index=BytesPattern(rb"(?m)^\s{0,40}(source\b[^\n]{0,200})"),
     script=BytesPattern(rb"(?m)^\s{0,40}((?:plugin|post_install|pre_install|script_phase)\b[^\n]{0,200})"),
 )
-conan = _lines(
+conan = _separated_facts(
     BytesPattern(rb"""(?m)^\s{0,40}(?:self\.requires\(["']|requires\s{0,9}=\s{0,9}["'])?([\w.+-]{1,100}/[^\s"'\n]{1,100})"""),
     "/",
 )
-cabal = _lines(
+cabal = _separated_facts(
     BytesPattern(rb"(?m)^[\s,]{0,40}([\w-]{1,100}[ \t]{0,20}[<>=^][^\n,]{1,100})"),
     " ",
     script=BytesPattern(

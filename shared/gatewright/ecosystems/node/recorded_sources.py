@@ -63,7 +63,7 @@ class _Module:
         self.classes: list[_Exported] = []
         for node in root.named_children:
             inner = node.child_by_field_name("declaration") if node.type == "export_statement" else node
-            for name, each in self._names(inner) if inner is not None else ():
+            for name, each in self._declared_names(inner) if inner is not None else ():
                 self._declared[name] = each
 
     def edits(self, load: str, where: str) -> Iterator[_Edit]:
@@ -77,13 +77,13 @@ class _Module:
                 yield _Edit(value.start_byte, value.start_byte, f"{load}.value({where}, 'default', (".encode())
                 yield _Edit(value.end_byte, value.end_byte, b"))")
             elif declaration is not None:
-                for name, _ in self._names(declaration):
+                for name, _ in self._declared_names(declaration):
                     yield from self._sort(_Exported(name, "default" if is_default else name))
             elif node.child_by_field_name("source") is None:
                 for specifier in _descendants(node, "export_specifier"):
                     local, alias = specifier.child_by_field_name("name"), specifier.child_by_field_name("alias")
                     if local is not None:
-                        yield from self._sort(_Exported(self._text(local), self._text(alias or local)))
+                        yield from self._sort(_Exported(self._node_text(local), self._node_text(alias or local)))
 
     def _sort(self, exported: _Exported) -> Iterator[_Edit]:
         node = self._declared.get(exported.local)
@@ -95,21 +95,21 @@ class _Module:
             self.assignable.append(exported)
         elif (value := node.child_by_field_name("value")) is not None and value.type in _FUNCTIONS and node.parent is not None:
             kind = node.parent.child_by_field_name("kind")
-            if kind is not None and self._text(kind) == "const":
+            if kind is not None and self._node_text(kind) == "const":
                 yield _Edit(kind.start_byte, kind.end_byte, b"let  ")
             self.assignable.append(exported)
 
-    def _names(self, node: Node) -> Iterator[tuple[str, Node]]:
+    def _declared_names(self, node: Node) -> Iterator[tuple[str, Node]]:
         name = node.child_by_field_name("name")
         if node.type in _DECLARED and name is not None:
-            yield self._text(name), node
+            yield self._node_text(name), node
         elif node.type in {"lexical_declaration", "variable_declaration"}:
             for each in node.named_children:
                 own = each.child_by_field_name("name")
                 if each.type == "variable_declarator" and own is not None and own.type == "identifier":
-                    yield self._text(own), each
+                    yield self._node_text(own), each
 
-    def _text(self, node: Node) -> str:
+    def _node_text(self, node: Node) -> str:
         return self._content[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 

@@ -61,7 +61,7 @@ async def import_roots(tree: TreeFiles) -> ImportRoots:
         layout = await _layout(tree, project)
         roots = [root for each in layout.roots if (root := _folder_in_tree(project, each)) is not None and root in below]
         for root in roots or _usual_roots(below, project):
-            found = set(_names(below, root, flat=root == project))
+            found = set(_module_names(below, root, flat=root == project))
             names |= found
             # Found before the standard library, such a module would be what every program gets in its place.
             if found and not (found & sys.stdlib_module_names) - _HARMLESS:
@@ -130,12 +130,16 @@ def _usual_roots(below: Mapping[str, set[str]], project: str) -> tuple[str, ...]
     source, library = (f"{project}/{name}".lstrip("/") for name in ("src", "lib"))
     if source in below and "__init__.py" not in below[source]:
         return (source,)
-    if next(_names(below, project, flat=True), None) is None and library in below and "__init__.py" not in below[library]:
+    if (
+        next(_module_names(below, project, flat=True), None) is None
+        and library in below
+        and "__init__.py" not in below[library]
+    ):
         return (library,)
     return (project,) if project in below else ()
 
 
-def _names(below: Mapping[str, set[str]], root: str, *, flat: bool) -> Iterator[str]:
+def _module_names(below: Mapping[str, set[str]], root: str, *, flat: bool) -> Iterator[str]:
     """Yield module names. ``flat``: the root is the project's own folder, which also holds modules that are not installed."""
     for name in sorted(below.get(root, ())):
         module = name.removesuffix("/").removesuffix(".py")

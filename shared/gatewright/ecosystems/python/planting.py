@@ -42,7 +42,7 @@ def draw_words(draw: Random) -> str:
 
 def plant_functions(draw: Random, prefix: str = "test") -> Planted:
     """Plant functions with assertions."""
-    failing, passing = _names(draw, prefix)
+    failing, passing = _draw_names(draw, prefix)
     values = _values(draw)
     tests = [
         f"def {failing}():\n    found = sorted({values!r})\n    assert found[0] == {max(values)}\n",
@@ -54,7 +54,7 @@ def plant_functions(draw: Random, prefix: str = "test") -> Planted:
 
 def plant_methods(draw: Random) -> Planted:
     """Plant methods of a ``unittest.TestCase``."""
-    failing, passing = _names(draw, "test")
+    failing, passing = _draw_names(draw, "test")
     owner, values = "".join(word.title() for word in draw_words(draw).split("_")) + "Test", _values(draw)
     tests = [
         f"    def {failing}(self):\n        self.assertEqual(min({values!r}), {max(values)})\n",
@@ -64,7 +64,7 @@ def plant_methods(draw: Random) -> Planted:
     return Planted(f"import unittest\n\n\nclass {owner}(unittest.TestCase):\n" + "\n".join(tests), owner, failing, passing)
 
 
-def _names(draw: Random, prefix: str) -> tuple[str, str]:
+def _draw_names(draw: Random, prefix: str) -> tuple[str, str]:
     words = {draw_words(draw) for _ in range(8)}
     failing, passing = draw.sample(sorted(words), 2)
     return f"{prefix}_{failing}", f"{prefix}_{passing}"

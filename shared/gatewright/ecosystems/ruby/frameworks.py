@@ -84,7 +84,7 @@ class RubyTests:
         _, rest = _program(argv)
         if any(word.startswith(_CHOOSING) or not _is_place(word) for word in rest):
             return None
-        files = await _tests(self.name, tree)
+        files = await _find_tests(self.name, tree)
         if not files:
             return None
         model = draw.choice(files)
@@ -109,7 +109,7 @@ def _is_place(word: str) -> bool:
     return not word.endswith(".rb") and ":" not in word
 
 
-async def _tests(name: str, tree: TreeFiles) -> list[str]:
+async def _find_tests(name: str, tree: TreeFiles) -> list[str]:
     found = sorted(path for path in tree.paths if path.startswith(_FOLDERS[name]) and _is_test(name, posixpath.basename(path)))
     if name == RSPEC:
         return found

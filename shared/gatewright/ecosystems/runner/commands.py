@@ -58,7 +58,7 @@ class CommandReads:
         if program not in _READERS and not (rest[1:2] == ["-m"] and _READERS.intersection(rest[2:3])):
             self._options(rest)
         if program in _MAKES:
-            self._make(rest[1:])
+            self._read_make_words(rest[1:])
         elif program in _NPMS:
             self._npm(program, rest[1:])
         elif program.startswith(_INTERPRETERS):
@@ -91,7 +91,7 @@ class CommandReads:
                 self.files.add(_clean(value))
                 return
 
-    def _make(self, words: Sequence[str]) -> None:
+    def _read_make_words(self, words: Sequence[str]) -> None:
         targets: list[str] = []
         skip = False
         for word in words:

@@ -90,7 +90,7 @@ def changed_parts(
     if old == new:
         return ()
     try:
-        before, after = (_read(read, content) for content in (old, new))
+        before, after = (_read_parts(read, content) for content in (old, new))
     except UnreadableError as error:
         return (f"{UNREADABLE} ({error})",)
     differing = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
@@ -115,7 +115,7 @@ def _name(path: bytes) -> str:
     return "vite.config" if name.startswith("vite.config.") else name
 
 
-def _read(read: Reader, content: bytes | None) -> Parts:
+def _read_parts(read: Reader, content: bytes | None) -> Parts:
     if content is None:
         return {}
     if len(content) > MOST_BYTES:

@@ -161,10 +161,10 @@ class _Lines:
     def key(self, number: int, *, with_next: bool) -> bytes:
         """A digest of a line without its blanks, and of the next one that has text."""
         following = next((each for each in range(number, min(number + 20, len(self.lines))) if self.lines[each].strip()), None)
-        after = self._digest(following + 1) if with_next and following is not None else b""
-        return self._digest(number) + after
+        after = self._digest_line(following + 1) if with_next and following is not None else b""
+        return self._digest_line(number) + after
 
-    def _digest(self, number: int) -> bytes:
+    def _digest_line(self, number: int) -> bytes:
         if number not in self._digests:
             words = b" ".join(self.lines[number - 1].split())
             self._digests[number] = hashlib.blake2b(words, digest_size=16).digest()

@@ -53,10 +53,10 @@ def without_macros(content: bytes) -> bytes:
     """``content`` with macros of frameworks, which are no C, as functions and conditions of the same length and lines."""
     if not any(each in content for each in (*_WITH_TITLE, *_PARTS, b"END_TEST")):
         return content
-    return b"\n".join(_plain(line) for line in content.split(b"\n"))
+    return b"\n".join(_normalize_line(line) for line in content.split(b"\n"))
 
 
-def _plain(line: bytes) -> bytes:
+def _normalize_line(line: bytes) -> bytes:
     text = line.lstrip()
     name = text.partition(b"(")[0].rstrip()
     if name == b"END_TEST" or text.rstrip() == b"END_TEST":

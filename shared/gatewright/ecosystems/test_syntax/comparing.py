@@ -72,9 +72,9 @@ def _texts(path: str, content: bytes | None) -> _Texts | None:
     found: dict[str, frozenset[bytes]] = {}
     for case in tests.cases.values():
         key = key_of_test(case.name)
-        found[key] = found.get(key, frozenset()) | {_text(case)}
+        found[key] = found.get(key, frozenset()) | {_body_text(case)}
     return found
 
 
-def _text(case: Body) -> bytes:
+def _body_text(case: Body) -> bytes:
     return case.text.replace(case.leaf.encode(), b"") if case.leaf else case.text

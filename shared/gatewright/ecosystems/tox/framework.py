@@ -107,7 +107,7 @@ class ToxSettings:
             lines = [[word for word in each if isinstance(word, str)] for each in value if isinstance(each, list)]
         else:
             lines = [list(_line_words(line)) for line in str(value or "").replace("\\\n", " ").splitlines()[:_MOST]]
-        return tuple(tuple(words) for line in lines if (words := _plain(line)))
+        return tuple(tuple(words) for line in lines if (words := _plain_words(line)))
 
     def installs(self, environment: str) -> bool:
         """Return whether tox must install anything before the commands run."""
@@ -179,7 +179,7 @@ def _line_words(line: str) -> list[str]:
         return []
 
 
-def _plain(words: list[str]) -> list[str]:
+def _plain_words(words: list[str]) -> list[str]:
     """Return the words without tox's substitutions; empty if the program itself is unknown."""
     found = []
     for word in words:

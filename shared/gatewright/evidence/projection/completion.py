@@ -23,7 +23,7 @@ def completion_report(history: RunHistory) -> CompletionReport:
     """Return ``reports/completion_report.json``: ``complete`` only when the run succeeded and every rule was kept."""
     run, contract = history.run, history.run.contract
     gate = next((gate for gate in reversed(history.decisive) if gate.gate == "landing"), None)
-    checks = tuple(_check(rule, gate, history) for rule in RULES if run.kind.lands)
+    checks = tuple(_completion_check(rule, gate, history) for rule in RULES if run.kind.lands)
     complete = run.status == "SUCCESS" and all(check.verdict == "PASS" for check in checks)
     found = {seen.name: seen.digest for seen in gate.evidence} if gate else {}
     return CompletionReport(
@@ -35,12 +35,12 @@ def completion_report(history: RunHistory) -> CompletionReport:
         required_outputs=tuple(_output(each, found) for each in contract.required_outputs) if contract else (),
         acceptance_tests=tuple(_test(each, run.tests) for each in contract.acceptance_tests) if contract else (),
         shards=tuple(CompletionShard(task_id=task.task_id, status=task.status) for task in run.workers()),
-        open_violations=_open(history),
+        open_violations=_open_violations(history),
         contract_sha256=hashlib.sha256(codec.encode(contract)).hexdigest() if contract else None,
     )
 
 
-def _check(rule: str, gate: GateReport | None, history: RunHistory) -> CompletionCheck:
+def _completion_check(rule: str, gate: GateReport | None, history: RunHistory) -> CompletionCheck:
     named = next((each for each in gate.rules if each.rule == rule), None) if gate else None
     if named is None:
         why = "the landing gate did not name it" if gate else f"the landing was not judged: {why_not(history)}"
@@ -61,7 +61,7 @@ def _test(test: AcceptanceTest, report: TestReport | None) -> CompletionTest:
     return CompletionTest(name=test.name, must_pass=test.must_pass, passed=passed(last), exit_code=last.exit_code)
 
 
-def _open(history: RunHistory) -> tuple[Violation, ...]:
+def _open_violations(history: RunHistory) -> tuple[Violation, ...]:
     """Return the uncured violations; none for a run that succeeded."""
     if history.run.status == "SUCCESS":
         return ()

@@ -24,7 +24,7 @@ def decisions_of(run: Run, records: Sequence[OrchestratorEvent]) -> DecisionsLog
     Raises:
         MalformedError: an event has an invalid payload.
     """
-    size = _size(run)
+    size = _size_class(run)
     made: list[Decision] = []
     latest: dict[str, str] = {}
     for record in records:
@@ -87,7 +87,7 @@ def _subject(payload: e.RunEvent) -> str:
             return ""
 
 
-def _size(run: Run) -> Size:
+def _size_class(run: Run) -> Size:
     parts = (len(run.plan.contracts) if run.plan else 1) * run.attempt
     return "SIMPLE" if parts == 1 else "MEDIUM" if parts <= 4 else "COMPLEX" if parts <= 16 else "EPIC"
 

@@ -84,7 +84,7 @@ def make_manifest(history: RunHistory, files: Iterable[FileRecord], *, span: Led
         failure_reason=failure_reason(history),
         user_request=run.accepted.user_request,
         trace_id=run.trace_id,
-        repo=_repository(run),
+        repo=_repository_record(run),
         versions=run.accepted.versions,
         tasks=tuple(_task(task, digests) for task in run.tasks.values()),
         artifacts=tuple(path for path in digests if path.startswith("artifacts/")),
@@ -117,7 +117,9 @@ def _file_records(history: RunHistory, files: Iterable[FileRecord]) -> tuple[Fil
     firsts = layout.first_places(reviewed, tested)
     firsts |= {layout.result_patch(task_id): layout.task_patch(task_id) for task_id in history.results}
     return tuple(
-        FileRecord(path=file.path, size=file.size, sha256=file.sha256, same_as=_first(firsts.get(file.path), file, digests))
+        FileRecord(
+            path=file.path, size=file.size, sha256=file.sha256, same_as=_unaltered_place(firsts.get(file.path), file, digests)
+        )
         for file in ranked
     )
 
@@ -129,11 +131,11 @@ def _last(history: RunHistory, task_ids: Iterable[str]) -> str | None:
     return next(reversed(tuple(about)), None)
 
 
-def _first(place: str | None, file: FileRecord, digests: Mapping[str, str]) -> str | None:
+def _unaltered_place(place: str | None, file: FileRecord, digests: Mapping[str, str]) -> str | None:
     return place if place is not None and digests.get(place) == file.sha256 else None
 
 
-def _repository(run: Run) -> RepoRecord:
+def _repository_record(run: Run) -> RepoRecord:
     landed = run.landed
     return RepoRecord(
         root=run.accepted.repository_url,

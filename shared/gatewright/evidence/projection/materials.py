@@ -52,10 +52,10 @@ async def materialize(history: RunHistory, source: ArtifactSource) -> dict[str, 
             raise ArtifactError(f"{own[0]} is not in the artifact store, and the bundle cannot do without it")
         withheld = frozenset(uri for uri, code in missing.items() if code == WITHHELD)
         projection = project(history, names=names, lost=frozenset(missing) - withheld, withheld=withheld)
-    return {path: _bytes(content, blobs) for path, content in projection.files.items()}
+    return {path: _join_content(content, blobs) for path, content in projection.files.items()}
 
 
-def _bytes(content: Content, blobs: dict[str, bytes]) -> bytes:
+def _join_content(content: Content, blobs: dict[str, bytes]) -> bytes:
     return content if isinstance(content, bytes) else b"".join(blobs[uri] for uri in content)
 
 

@@ -64,7 +64,7 @@ def progress_of(history: RunHistory, names: bytes) -> ProgressPacket:
     """
     run, landed = history.run, history.run.landed
     touched = sorted(set(names.split(b"\0")) - {b""})
-    open_items, repairs = list(_open(history)), list(_repairs(history))
+    open_items, repairs = list(_open_items(history)), list(_repairs(history))
     codes = list(dict.fromkeys(_codes(history)))
     decisions = [
         PacketDecision(id=each.id, by=each.by, supersedes=each.supersedes)
@@ -76,7 +76,7 @@ def progress_of(history: RunHistory, names: bytes) -> ProgressPacket:
         run_id=run.run_id,
         repository_sha256=repository_digest(run.accepted.repository_key),
         status="SUCCESS" if run.status == "SUCCESS" else "ABORTED" if run.status == "ABORTED" else "FAILED",
-        code=_end(run),
+        code=_end_code(run),
         attempts=run.attempt,
         started_at=run.created_at,
         finished_at=run.finished_at,
@@ -116,11 +116,11 @@ def _code(word: str) -> str:
     return word if _CODE.fullmatch(word) else UNKNOWN
 
 
-def _end(run: Run) -> str:
+def _end_code(run: Run) -> str:
     return "ok" if run.status == "SUCCESS" else _code(run.failure.code if run.failure else UNKNOWN)
 
 
-def _digest(document: Document | None) -> str | None:
+def _digest_document(document: Document | None) -> str | None:
     return hashlib.sha256(codec.encode(document)).hexdigest() if document is not None else None
 
 
@@ -130,16 +130,16 @@ def _order(run: Run) -> PacketOrder:
     tests = order.acceptance_tests if order else ()
     hidden = len(hidden_tests(tests))
     return PacketOrder(
-        allowed=name_paths(_bytes(order.allowed_paths if order else ())),
+        allowed=name_paths(_encode_paths(order.allowed_paths if order else ())),
         acceptance_tests=len(tests) - hidden,
         hidden_tests=hidden,
         task_type=contract.task_type if contract else None,
-        request_sha256=_digest(request),
-        contract_sha256=_digest(contract),
+        request_sha256=_digest_document(request),
+        contract_sha256=_digest_document(contract),
     )
 
 
-def _bytes(paths: Iterable[str]) -> list[bytes]:
+def _encode_paths(paths: Iterable[str]) -> list[bytes]:
     return [path.encode("utf-8", "surrogatepass") for path in paths]
 
 
@@ -172,7 +172,7 @@ def _proofs(run: Run) -> PacketProofs:
     return PacketProofs(commands=proofs, more=more, hidden_passed=sum(unseen), hidden_failed=len(unseen) - sum(unseen))
 
 
-def _open(history: RunHistory) -> Iterable[OpenItem]:
+def _open_items(history: RunHistory) -> Iterable[OpenItem]:
     """Yield the open items.
 
     1. After a landing: what people still have to do.
@@ -216,7 +216,7 @@ def _codes(history: RunHistory) -> Iterable[str]:
         if gate.verdict == "FAIL":
             yield _code(gate.code)
     if history.run.status != "SUCCESS":
-        yield _end(history.run)
+        yield _end_code(history.run)
 
 
 def _reconcile(run: Run, touched: Sequence[bytes]) -> Reconciliation | None:
@@ -233,7 +233,7 @@ def _reconcile(run: Run, touched: Sequence[bytes]) -> Reconciliation | None:
         shards.append(
             PlannedShard(
                 task_id=contract.task_id,
-                planned=name_paths(_bytes(contract.allowed_paths), MOST_SHARD_PATHS),
+                planned=name_paths(_encode_paths(contract.allowed_paths), MOST_SHARD_PATHS),
                 touched=sum(inside),
                 state=_shard_state(task, sum(inside)),
             )

@@ -81,11 +81,11 @@ def open_envelope(envelope: bytes, trusted: Sequence[PublicKey]) -> tuple[bytes,
     key = next((key for key in trusted if key.key_id == signature.keyid), None)  # 2
     if key is None:
         raise VerificationError(f"signed by {signature.keyid[:64]!r}, which is not trusted", code="untrusted_key")
-    _check(parsed, key)  # 3
+    _check_envelope(parsed, key)  # 3
     return payload, key
 
 
-def _check(parsed: _Envelope, key: PublicKey) -> None:
+def _check_envelope(parsed: _Envelope, key: PublicKey) -> None:
     from securesystemslib.dsse import Envelope
     from securesystemslib.exceptions import VerificationError as LibraryVerificationError
 

@@ -117,7 +117,7 @@ def trusted_keys(home: Path, private: Path) -> list[keys.PublicKey]:
     """
     public = keys.public_path(private)
     own = [keys.load_public(public)] if public.exists() else []
-    others = [replace(keys.load_public(file), retired=_retirement_of(file)) for file in _files(home)]
+    others = [replace(keys.load_public(file), retired=_retirement_of(file)) for file in _key_files(home)]
     return list(dict.fromkeys([*own, *others]))
 
 
@@ -127,7 +127,7 @@ def retired_at(home: Path, key_id: str) -> datetime | None:
     Raises:
         ConfigurationError: the recorded time is invalid.
     """
-    noted = next((_retirement_of(file) for file in _files(home) if keys.load_public(file).key_id == key_id), "")
+    noted = next((_retirement_of(file) for file in _key_files(home) if keys.load_public(file).key_id == key_id), "")
     return datetime.fromisoformat(noted) if noted else None
 
 
@@ -142,7 +142,7 @@ def known_keys(home: Path, private: Path) -> list[KnownKey]:
     # A public key without its private key here is trusted but cannot sign.
     own = beside if private.exists() else ""
     found: dict[str, KnownKey] = {}
-    for file in _files(home):
+    for file in _key_files(home):
         key_id, notes = keys.load_public(file).key_id, _notes(file)
         retired = "" if key_id == own else notes.get("Retired", "")
         found.setdefault(key_id, KnownKey(key_id, _state(key_id, own, retired), notes.get("Created", ""), retired, file))
@@ -157,7 +157,7 @@ def _state(key_id: str, own: str, retired: str) -> State:
     return "retired" if retired else "trusted"
 
 
-def _files(home: Path) -> list[Path]:
+def _key_files(home: Path) -> list[Path]:
     return sorted(trusted_folder(home).glob("*.pub"))
 
 

@@ -125,7 +125,7 @@ def load_secret(path: Path) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    data, status = _read(path)
+    data, status = _read_key(path)
     _check_permissions(path, status)
     try:
         secret = load_pem_private_key(data, None)
@@ -160,7 +160,7 @@ def load_public(path: Path) -> PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    data, _ = _read(path)
+    data, _ = _read_key(path)
     try:
         key = load_pem_public_key(data)
     except ValueError as error:
@@ -213,7 +213,7 @@ def _check_permissions(path: Path, status: os.stat_result) -> None:
         raise ConfigurationError(f"{path} can be read by others; chmod 600 it", code="key_permissions")
 
 
-def _read(path: Path) -> tuple[bytes, os.stat_result]:
+def _read_key(path: Path) -> tuple[bytes, os.stat_result]:
     try:
         with path.open("rb") as file:
             return file.read(MAX_KEY_BYTES), os.fstat(file.fileno())

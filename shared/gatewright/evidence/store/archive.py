@@ -36,7 +36,7 @@ def pack(folder: Path, archive: Path, *, top: str = "") -> None:
         StoreError: the bundle is too large (``stored_bundle_too_large``).
         OSError: the archive cannot be written.
     """
-    paths = sorted(_files(folder))
+    paths = sorted(_stored_files(folder))
     if len(paths) > MAX_ENTRIES:
         raise _too_large(f"{len(paths)} files are more than an archive holds")
     try:
@@ -126,7 +126,7 @@ def _parents(name: str) -> set[str]:
     return {"/".join(parts[:count]) for count in range(1, len(parts) + 1)}
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _stored_files(folder: Path) -> Iterator[str]:
     for parent, _, names in os.walk(folder):
         for name in names:
             yield str((Path(parent) / name).relative_to(folder))

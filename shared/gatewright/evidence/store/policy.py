@@ -12,14 +12,14 @@ from gatewright.evidence.store.address import StoreAddress, parse_store
 from gatewright.policy_files import AbsolutePath, KeyReference, PolicyFile, PolicyModel
 
 
-def _place(given: str) -> str:
+def _check_place(given: str) -> str:
     try:
         return str(parse_store(given))
     except StoreError as error:
         raise ValueError(error.message) from None
 
 
-StorePlace = Annotated[str, AfterValidator(_place)]
+StorePlace = Annotated[str, AfterValidator(_check_place)]
 
 
 class StoreCredentials(PolicyModel):

@@ -107,7 +107,7 @@ class BundlePublisher:
             pointer = _pack_folder(folder, packed)
             name = archive_name(pointer.manifest_sha256)
             self._store.create(name, packed, locked=self._locked)  # 1
-        self._look(pointer)  # 2
+        self._check_stored(pointer)  # 2
         self._store.create(pointer_name(pointer.run_id), pointer.encoded(), locked=self._locked)  # 3
         stands = self.standing(pointer.run_id)  # 4
         if stands is None:
@@ -135,7 +135,7 @@ class BundlePublisher:
             words = f"the store holds a bundle of {pointer.run_id} that does not verify ({code}): it was not sealed here"
             raise StoreError(words, code="stored_bundle_differs")
 
-    def _look(self, pointer: BundlePointer) -> None:
+    def _check_stored(self, pointer: BundlePointer) -> None:
         """Check that the store has exactly the written bytes under this name (step 2 of ``put``)."""
         with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - not a path of ours
             came = self._store.download(archive_name(pointer.manifest_sha256), nothing, MAX_ARCHIVE_BYTES)

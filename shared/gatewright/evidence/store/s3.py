@@ -149,7 +149,7 @@ class S3Store:
             lock = {"ObjectLockMode": self._entry.lock.mode.upper(), "ObjectLockRetainUntilDate": until}
         with contextlib.ExitStack() as stack:
             body: bytes | BinaryIO = source if isinstance(source, bytes) else stack.enter_context(source.open("rb"))
-            digest = base64.b64encode(_digest(source)).decode()
+            digest = base64.b64encode(_digest_source(source)).decode()
             try:
                 self._client.put_object(
                     Bucket=self._address.authority,
@@ -183,7 +183,7 @@ class S3Store:
         seen = 0
         while True:
             wanted = {"Bucket": self._address.authority, "Prefix": self._address.key(prefix), **token}
-            page: Mapping[str, Any] = self._ask(prefix, functools.partial(self._client.list_objects_v2, **wanted)) or {}
+            page: Mapping[str, Any] = self._call_store(prefix, functools.partial(self._client.list_objects_v2, **wanted)) or {}
             for entry in page.get("Contents", ()):
                 seen += 1
                 name = str(entry.get("Key", ""))
@@ -197,7 +197,7 @@ class S3Store:
 
     def lock_of(self, name: str) -> ObjectLock | None:
         wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
-        found = self._ask(name, lambda: self._client.head_object(**wanted), missing=("404", "NoSuchKey"))
+        found = self._call_store(name, lambda: self._client.head_object(**wanted), missing=("404", "NoSuchKey"))
         return None if found is None else _lock(found)
 
     def hold(self, name: str, *, on: bool) -> bool:
@@ -206,7 +206,7 @@ class S3Store:
             return False
         wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
         status = {"LegalHold": {"Status": "ON" if on else "OFF"}}
-        done = self._ask(
+        done = self._call_store(
             name, lambda: self._client.put_object_legal_hold(**wanted, **status), missing=(*_NO_LOCKS, "NoSuchKey", "404")
         )
         return done is not None
@@ -214,7 +214,7 @@ class S3Store:
     def _has_lock(self) -> bool:
         bucket = self._address.authority
         missing = (*_NO_LOCKS, "NoSuchKey", "404", "501")
-        configuration = self._ask("", lambda: self._client.get_object_lock_configuration(Bucket=bucket), missing=missing)
+        configuration = self._call_store("", lambda: self._client.get_object_lock_configuration(Bucket=bucket), missing=missing)
         return bool((configuration or {}).get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
 
     def remove(self, name: str) -> None:
@@ -224,7 +224,7 @@ class S3Store:
         """
         key = self._address.key(name)
         wanted = {"Bucket": self._address.authority, "Prefix": key}
-        page = self._ask(name, lambda: self._client.list_object_versions(**wanted), missing=("NotImplemented", "501"))
+        page = self._call_store(name, lambda: self._client.list_object_versions(**wanted), missing=("NotImplemented", "501"))
         versions = [
             {"VersionId": str(each["VersionId"])}
             for kind in ("Versions", "DeleteMarkers")
@@ -234,7 +234,7 @@ class S3Store:
         for version in versions or [{}]:
             where = {"Bucket": self._address.authority, "Key": key, **version}
             try:
-                self._ask(name, functools.partial(self._client.delete_object, **where), missing=("404", "NoSuchKey"))
+                self._call_store(name, functools.partial(self._client.delete_object, **where), missing=("404", "NoSuchKey"))
             except StoreError as error:
                 if error.reason != "store_denied":
                     raise
@@ -242,9 +242,9 @@ class S3Store:
 
     def _get(self, name: str) -> Mapping[str, Any] | None:
         wanted = {"Bucket": self._address.authority, "Key": self._address.key(name)}
-        return self._ask(name, lambda: self._client.get_object(**wanted), missing=("404", "NoSuchKey"))
+        return self._call_store(name, lambda: self._client.get_object(**wanted), missing=("404", "NoSuchKey"))
 
-    def _ask(self, name: str, call: Callable[[], T], missing: tuple[str, ...] = ()) -> T | None:
+    def _call_store(self, name: str, call: Callable[[], T], missing: tuple[str, ...] = ()) -> T | None:
         """Return the result of ``call``; None for an error with one of the codes ``missing``."""
         try:
             return call()
@@ -337,7 +337,7 @@ def _status_and_code(error: Any) -> tuple[int, str]:
     return status, "".join(char for char in code if char in _CODE) or "unknown"
 
 
-def _digest(source: Path | bytes) -> bytes:
+def _digest_source(source: Path | bytes) -> bytes:
     if isinstance(source, bytes):
         return hashlib.sha256(source).digest()
     with source.open("rb") as file:

@@ -41,7 +41,7 @@ def check_events(reading: Reading, step: int) -> str:
     if data is None:
         return "there are no events"
     try:
-        records = _lines(data)
+        records = _parse_events(data)
         seq, head = chain.check(records)
         run = _fold(records)
     except MalformedError as error:
@@ -65,7 +65,7 @@ def check_events(reading: Reading, step: int) -> str:
     return ""
 
 
-def _lines(data: bytes) -> tuple[OrchestratorEvent, ...]:
+def _parse_events(data: bytes) -> tuple[OrchestratorEvent, ...]:
     *lines, rest = data.split(b"\n")
     if rest or not lines:
         raise MalformedError("the last line is not whole", code="event_torn")

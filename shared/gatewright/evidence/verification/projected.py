@@ -107,13 +107,13 @@ def _compare_files(reading: Reading, projection: Projection, step: int) -> None:
         record = listed.get(path)
         if record is None:
             findings.incomplete(step, "story_missing", path, "the events speak of it, and the manifest does not list it")
-        elif (digest := _digest(reading, content)) is not None and digest != record.sha256:
+        elif (digest := _expected_digest(reading, content)) is not None and digest != record.sha256:
             findings.wrong(step, "story_differs", path, "it does not follow from the events")
     for path in listed.keys() - projection.files.keys():
         findings.wrong(step, "story_unknown", path, "no event speaks of it")
 
 
-def _digest(reading: Reading, content: Content) -> str | None:
+def _expected_digest(reading: Reading, content: Content) -> str | None:
     """Return the digest that a file must have; None when its parts were found altered or missing."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()

@@ -167,7 +167,7 @@ def read(root: Path, path: str, *, keep: int = 0) -> tuple[Facts, bytes | None]:
         OSError: the file cannot be read.
     """
     digest, size, blocks = hashlib.sha256(), 0, []
-    fd = _open(root, path)
+    fd = _open_file(root, path)
     try:
         buffer = bytearray(min(_BLOCK, os.fstat(fd).st_size + 1))
         view = memoryview(buffer)
@@ -213,13 +213,13 @@ def digest_of_all(root: Path, paths: Iterable[str]) -> str:
     """
     digest = hashlib.sha256()
     for path in paths:
-        with os.fdopen(_open(root, path), "rb", buffering=0) as file:
+        with os.fdopen(_open_file(root, path), "rb", buffering=0) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
     return digest.hexdigest()
 
 
-def _open(root: Path, path: str) -> int:
+def _open_file(root: Path, path: str) -> int:
     # Non-blocking, in case a pipe was put there since the scan; the opened file is checked again.
     fd = os.open(f"{root}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):

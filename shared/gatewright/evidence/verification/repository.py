@@ -46,7 +46,7 @@ def check_repository(reading: Reading, step: int, url: str, access: RepositoryAc
         return "there is no baseline to start from"
     try:
         with tempfile.TemporaryDirectory(prefix="gatewright-verify-") as scratch:
-            asyncio.run(_check(reading, run, step, url, Mirrors(Path(scratch), access=access or NO_ACCESS)))
+            asyncio.run(_check_repository(reading, run, step, url, Mirrors(Path(scratch), access=access or NO_ACCESS)))
     except (MalformedError, GitError, DeniedError) as error:
         reading.findings.incomplete(step, "repository_unavailable", "", f"{url}: {error.message}")
     except OSError as error:
@@ -54,7 +54,7 @@ def check_repository(reading: Reading, step: int, url: str, access: RepositoryAc
     return ""
 
 
-async def _check(reading: Reading, run: Run, step: int, url: str, mirrors: Mirrors) -> None:
+async def _check_repository(reading: Reading, run: Run, step: int, url: str, mirrors: Mirrors) -> None:
     findings, accepted = reading.findings, run.accepted
     mirror = await mirrors.open(url)
     try:
@@ -156,7 +156,7 @@ async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, c
         findings.incomplete(step, "landed_missing", layout.GIT_LANDED, error.message)
         return
     queued = run.landed is not None and run.landed.mode == "queue"
-    for words in await (_queued_faults(run, mirror, commit) if queued else _faults(run, mirror, commit)):
+    for words in await (_queued_faults(run, mirror, commit) if queued else _landing_faults(run, mirror, commit)):
         findings.wrong(step, "landed_differs", layout.GIT_LANDED, words)
     await _check_ref(reading, run, mirror, step, commit)  # 5
     trailers = dict(_TRAILER.findall(await mirror.message(commit)))  # 6
@@ -173,7 +173,7 @@ async def _check_landed(reading: Reading, run: Run, mirror: Mirror, step: int, c
         findings.wrong(step, "trailers_differ", layout.GIT_LANDED, "the landed commit's trailers are not about this run")
 
 
-async def _faults(run: Run, mirror: Mirror, commit: str) -> list[str]:
+async def _landing_faults(run: Run, mirror: Mirror, commit: str) -> list[str]:
     found = []
     tree, parents = await mirror.tree_of(commit), await mirror.parents(commit)
     if run.candidate is None or tree != run.candidate.tree:

@@ -107,7 +107,11 @@ def run_steps(
     """
     reading = Reading(bundle, tuple(trusted_keys), unsigned)
     steps: dict[str, Step] = dict(
-        zip(STEPS, (_shape, _signature, _files, check_schemas, check_events, check_projection, check_consistency), strict=True)
+        zip(
+            STEPS,
+            (_shape, _signature, _check_files, check_schemas, check_events, check_projection, check_consistency),
+            strict=True,
+        )
     )
     if repository is not None:
         # Imported only when needed: offline verification needs no git.
@@ -220,7 +224,7 @@ def _retirement(reading: Reading, step: int, path: str, key: PublicKey) -> None:
         reading.findings.wrong(step, "signed_after_retirement", path, words)
 
 
-def _files(reading: Reading, step: int) -> str:
+def _check_files(reading: Reading, step: int) -> str:
     """3. Check that exactly the listed files exist, with their size and digest."""
     findings, shape, listed = reading.findings, reading.shape, reading.listed
     if reading.manifest is None:
@@ -243,11 +247,11 @@ def _files(reading: Reading, step: int) -> str:
         elif size != record.size:
             findings.wrong(step, "size_differs", path, f"it has {size} bytes, and must have {record.size}")
         else:
-            _digest(reading, step, path, found[path], record.sha256)
+            _check_digest(reading, step, path, found[path], record.sha256)
     return ""
 
 
-def _digest(reading: Reading, step: int, path: str, facts: Facts | OSError, sha256: str) -> None:
+def _check_digest(reading: Reading, step: int, path: str, facts: Facts | OSError, sha256: str) -> None:
     if isinstance(facts, OSError):
         reading.findings.incomplete(step, "unreadable", path, f"cannot be read: {facts.strerror or facts}")
         return

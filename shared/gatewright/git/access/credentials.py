@@ -121,7 +121,7 @@ class RepositoryAccess:
         if source.protocol == "ssh":
             return self._by_ssh(source, entry, credential, purpose)
         if purpose == "push" and entry is not None and credential is None and entry.read is not None:
-            raise _missing(source, purpose)
+            raise _missing_credential(source, purpose)
         return _by_https(source, entry, credential)
 
     def signing(self, source: Source) -> CommitSigning | UserSigning | None:
@@ -148,7 +148,7 @@ class RepositoryAccess:
         source: Source, entry: RepositoryEntry | None, credential: RepositoryCredential | None, purpose: Purpose
     ) -> ResolvedAccess:
         if entry is None or credential is None or credential.protocol != "ssh":
-            raise _missing(source, purpose)
+            raise _missing_credential(source, purpose)
         if credential.key_file is not None and not os.access(credential.key_file, os.R_OK):
             raise GitError(f"the key {credential.key_file} of {source.address} cannot be read", code=MISSING)
         settings = {"core.sshCommand": ssh_command(credential, entry.known_hosts), "ssh.variant": "ssh"}
@@ -167,7 +167,7 @@ def _by_https(source: Source, entry: RepositoryEntry | None, credential: Reposit
     answers: list[HelperAnswer] = []
     if credential is not None and credential.token is not None:
         where = urlsplit(source.address)
-        password = _read(credential.token)
+        password = _read_key(credential.token)
         answers.append(HelperAnswer("https", where.netloc, where.path.strip("/"), credential.user, password))
     if entry.ca_file is not None:
         # These variables override git's settings, and the host's authorities would be trusted besides a single file.
@@ -178,12 +178,12 @@ def _by_https(source: Source, entry: RepositoryEntry | None, credential: Reposit
         settings["http.proxy"] = f"{where.scheme}://{user}{where.netloc}"
         environment |= _NO_PROXIES
         if entry.proxy.user is not None and entry.proxy.password is not None:
-            password = _read(entry.proxy.password)
+            password = _read_key(entry.proxy.password)
             answers.append(HelperAnswer(where.scheme, where.netloc, "", entry.proxy.user, password))
     return ResolvedAccess(settings, environment, tuple(answers))
 
 
-def _read(key: KeyReference) -> str:
+def _read_key(key: KeyReference) -> str:
     """Return the current key. A task that lacks one may find it when it is retried."""
     try:
         return key.read(_OWNER)
@@ -191,7 +191,7 @@ def _read(key: KeyReference) -> str:
         raise GitError(error.message, code=error.reason) from None
 
 
-def _missing(source: Source, purpose: Purpose) -> GitError:
+def _missing_credential(source: Source, purpose: Purpose) -> GitError:
     words = f"{REPOSITORIES_FILE} has no credential to {purpose} {source.address} with by {source.protocol}"
     return GitError(words, code=MISSING)
 

@@ -101,7 +101,7 @@ class HttpProxy(PolicyModel):
         return url.rstrip("/")
 
     @model_validator(mode="after")
-    def _whole(self) -> HttpProxy:
+    def _check_credentials(self) -> HttpProxy:
         if (self.user is None) != (self.password is None):
             raise ValueError("`user` and `password` of a proxy go together")
         return self
@@ -114,7 +114,7 @@ class Committer(PolicyModel):
     email: str
 
     @model_validator(mode="after")
-    def _line(self) -> Committer:
+    def _check_one_line(self) -> Committer:
         if commit_author(self.name, self.email) != Person(name=self.name, email=self.email):
             raise ValueError("name and address of a committer are one line each, without angle brackets")
         return self

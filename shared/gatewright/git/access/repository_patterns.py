@@ -46,16 +46,16 @@ def place_of(address: str) -> RepositoryAddress:
     """Return the parsed form of ``address``. Raises MalformedError (``bad_url``) for an ambiguous address."""
     source = parse_url(address, PROTOCOLS)
     if source.local:
-        return RepositoryAddress("file", "", _parts(source.address, address))
+        return RepositoryAddress("file", "", _path_parts(source.address, address))
     if "://" not in source.address:
         who, _, path = source.address.partition(":")
         user, _, host = who.rpartition("@")
         root = ("/",) if path.startswith("/") else ()
-        return RepositoryAddress("scp", f"{user}@{host.lower()}", (*root, *_parts(_plain(path), address)))
+        return RepositoryAddress("scp", f"{user}@{host.lower()}", (*root, *_path_parts(_check_plain_path(path), address)))
     split = urlsplit(source.address)
     port = split.port or _DEFAULT_PORTS[source.protocol]
     authority = f"{split.username or ''}@{split.hostname or ''}:{port}"
-    return RepositoryAddress(source.protocol, authority, _parts(_plain(split.path), address))
+    return RepositoryAddress(source.protocol, authority, _path_parts(_check_plain_path(split.path), address))
 
 
 def check_pattern(pattern: str) -> str:
@@ -105,13 +105,13 @@ def _place_of_pattern(pattern: str) -> RepositoryAddress:
     return RepositoryAddress(place.protocol, place.authority, place.parts[:-1])
 
 
-def _plain(path: str) -> str:
+def _check_plain_path(path: str) -> str:
     if _AMBIGUOUS.search(path):
         raise MalformedError("a path that can be read in two ways", code="bad_url")
     return path
 
 
-def _parts(path: str, address: str) -> tuple[str, ...]:
+def _path_parts(path: str, address: str) -> tuple[str, ...]:
     parts = tuple(part for part in path.split("/") if part)
     if not {".", ".."}.isdisjoint(parts):
         raise MalformedError(f"a path with . or .. in it: {address[:200]!a}", code="bad_url")

@@ -58,23 +58,25 @@ def make_signer(signing: CommitSigning | UserSigning) -> CommitSigner:
     committer = Person(name=who.name, email=who.email) if who is not None else None
     if signing.key_file is not None:
         _check_file(signing.key_file)
-        return _make(signing.format, str(signing.key_file), committer, {})
+        return _make_signer(signing.format, str(signing.key_file), committer, {})
     key, variables = signing.key or "", key_variables(signing.format)
     if signing.format == "openpgp":
-        return _make("openpgp", key, committer, variables)
+        return _make_signer("openpgp", key, committer, variables)
     if not variables:
         raise GitError(f"SSH_AUTH_SOCK names no agent that holds the SSH key {key[:_SHOWN]}", code=UNAVAILABLE)
-    return _make("ssh", f"key::{key}", committer, variables)
+    return _make_signer("ssh", f"key::{key}", committer, variables)
 
 
 def _signer_of_user(signing: UserSigning) -> CommitSigner:
     if signing.fault:
         raise GitError(f"git signs your commits, and Gatewright cannot: {signing.fault}", code=UNAVAILABLE)
     variables = key_variables("ssh", "openpgp")  # a program of the user's choice may need any
-    return _make(signing.format, signing.key, signing.committer, variables, signing.program)
+    return _make_signer(signing.format, signing.key, signing.committer, variables, signing.program)
 
 
-def _make(kind: str, key: str, committer: Person | None, variables: Mapping[str, str], program: str = "") -> CommitSigner:
+def _make_signer(
+    kind: str, key: str, committer: Person | None, variables: Mapping[str, str], program: str = ""
+) -> CommitSigner:
     """Return the signer. ``key``: as git's ``user.signingKey``. ``program``: in place of the usual one."""
     setting, usual = _PROGRAMS[kind]
     label = f"the {'SSH' if kind == 'ssh' else 'OpenPGP'} key {key.removeprefix('key::')[:_SHOWN] or 'of the committer'}"

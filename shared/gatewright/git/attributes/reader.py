@@ -41,13 +41,13 @@ class AttributeReader:
 
         Raises GitError (``attributes_too_large``, ``git_timeout``).
         """
-        files = _files(tree, paths, directories)
+        files = _attribute_files(tree, paths, directories)
         if not files:
             return {}
         total = sum(sizes(node.object_id for _, node in files).values())
         if total > MOST_BYTES:
             raise GitError(f"the files of attributes have {total} bytes, more than {MOST_BYTES}", code="attributes_too_large")
-        git = self._repository(len(tree))
+        git = self._make_repository(len(tree))
         objects = {"GIT_OBJECT_DIRECTORY": str(self._git.git_dir / "objects")}
         listed = b"".join(b"%s %s\t%s\0" % (node.mode.encode(), node.object_id.encode(), path) for path, node in files)
         with self._indexes.empty() as index:
@@ -57,7 +57,7 @@ class AttributeReader:
             output = git.execute("check-attr", *options, stdin=asked, index=index, environment=objects, timeout=SECONDS)
         return _parse(output)
 
-    def _repository(self, digits: int) -> GitCommand:
+    def _make_repository(self, digits: int) -> GitCommand:
         git = GitCommand(self._beside)
         if not (self._beside / "HEAD").is_file():
             kind = "sha256" if digits == 64 else "sha1"
@@ -65,7 +65,7 @@ class AttributeReader:
         return git
 
 
-def _files(tree: str, paths: Sequence[bytes], directories: Directories) -> list[tuple[bytes, Node]]:
+def _attribute_files(tree: str, paths: Sequence[bytes], directories: Directories) -> list[tuple[bytes, Node]]:
     """The files of attributes in the folders above ``paths``, from the top down."""
     wanted = {b""}
     for path in paths:

@@ -98,12 +98,12 @@ def _confirmed_pointer(pointer: Path) -> Path:
     if pointer.is_symlink():
         git_dir = Path(os.path.realpath(pointer))
     else:
-        content = _read(pointer)
+        content = _read_pointer(pointer)
         if not content.startswith("gitdir: "):
             raise GitError(f"the repository cannot be read: {pointer} is no pointer to a git folder", code=_UNREADABLE)
         git_dir = Path(os.path.realpath(pointer.parent / content.removeprefix("gitdir: ")))
     if _kind(git_dir / "gitdir") == stat.S_IFREG:
-        back = Path(os.path.realpath(git_dir / _read(git_dir / "gitdir")))
+        back = Path(os.path.realpath(git_dir / _read_pointer(git_dir / "gitdir")))
     else:
         back = Path(os.path.realpath(git_dir / (_configured(git_dir, "core.worktree") or "nowhere"))) / ".git"
     if back != pointer:
@@ -140,13 +140,13 @@ def _complete(git_dir: Path) -> LocalRepository:
         case 0:
             return LocalRepository(git_dir, git_dir)
         case stat.S_IFREG:
-            common = Path(os.path.realpath(git_dir / _read(git_dir / "commondir")))
+            common = Path(os.path.realpath(git_dir / _read_pointer(git_dir / "commondir")))
             if git_dir.parent == common / "worktrees" and not _kind(common / "commondir") and not _kind(common / ".git"):
                 return LocalRepository(git_dir, common)
     raise _elsewhere(f"{git_dir / 'commondir'} leads out of the repository", "remove it, or name the repository itself")
 
 
-def _read(pointer: Path) -> str:
+def _read_pointer(pointer: Path) -> str:
     """The first line of a small regular file."""
     handle = os.open(pointer, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor

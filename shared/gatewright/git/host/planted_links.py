@@ -70,9 +70,9 @@ class PlantedLinks:
         for folder in repository.folders:
             self._git_folder(folder, writing=writing, refs=names)
         worktrees = repository.common / "worktrees"
-        if _plain(worktrees, stat.S_IFDIR):
+        if _find_plain_entry(worktrees, stat.S_IFDIR):
             for name in os.listdir(worktrees):  # noqa: PTH208 - names are all that is wanted
-                if _plain(worktrees / name, stat.S_IFDIR):
+                if _find_plain_entry(worktrees / name, stat.S_IFDIR):
                     self._git_folder(worktrees / name, writing=writing)
         self._stores(repository.common / "objects")
         for folder in repository.folders:
@@ -80,9 +80,9 @@ class PlantedLinks:
 
     def _git_folder(self, folder: Path, *, writing: bool, refs: Sequence[str] = ()) -> None:
         for name in _FILES:
-            _plain(folder / name, stat.S_IFREG)
-        if _plain(folder / "info", stat.S_IFDIR):
-            _plain(folder / "info" / "grafts", stat.S_IFREG)
+            _find_plain_entry(folder / name, stat.S_IFREG)
+        if _find_plain_entry(folder / "info", stat.S_IFDIR):
+            _find_plain_entry(folder / "info" / "grafts", stat.S_IFREG)
         for name in (*_TREES, "logs") if writing else _TREES:
             if name in ("refs", "logs") and refs:
                 top = folder if name == "refs" else folder / name
@@ -96,17 +96,17 @@ class PlantedLinks:
         """Check the path to ``ref`` below ``top``, and its file."""
         path = top
         for part in ref.split("/"):
-            if not path.is_dir() or not _plain(path, stat.S_IFDIR):
+            if not path.is_dir() or not _find_plain_entry(path, stat.S_IFDIR):
                 return  # nothing can exist below it
             path /= part
         if path.is_dir() and not path.is_symlink():
             self._tree(path, single=single)
-        elif _plain(path, stat.S_IFREG) and single and path.lstat().st_nlink > 1:
+        elif _find_plain_entry(path, stat.S_IFREG) and single and path.lstat().st_nlink > 1:
             _refuse_second_name(str(path))
 
     def _tree(self, top: Path, *, single: bool) -> None:
         """Look at ``top`` and all below it. ``single``: a file with a second name is a link too."""
-        if not _plain(top, stat.S_IFDIR):
+        if not _find_plain_entry(top, stat.S_IFDIR):
             return
         waiting = [str(top)]
         while waiting:
@@ -116,7 +116,7 @@ class PlantedLinks:
             except FileNotFoundError:
                 continue  # git packs its objects concurrently and removes empty folders
             if not stat.S_ISDIR(facts.st_mode):
-                _refuse(folder, facts.st_mode)
+                _refuse_path(folder, facts.st_mode)
             seen = (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
             known = self._known.get(folder)
             if known is None or known.facts != seen:
@@ -154,7 +154,7 @@ def _folders_in(folder: str, *, single: bool) -> Iterator[str]:
 def _check_entry(entry: os.DirEntry[str], *, single: bool) -> None:
     with contextlib.suppress(FileNotFoundError):
         if not entry.is_file(follow_symlinks=False):
-            _refuse(entry.path, entry.stat(follow_symlinks=False).st_mode)
+            _refuse_path(entry.path, entry.stat(follow_symlinks=False).st_mode)
         elif single and entry.stat(follow_symlinks=False).st_nlink > 1:
             _refuse_second_name(entry.path)
 
@@ -191,18 +191,18 @@ def _first_bytes(ref: Path) -> bytes:
         os.close(handle)
 
 
-def _plain(path: Path, kind: int) -> bool:
+def _find_plain_entry(path: Path, kind: int) -> bool:
     """Return whether ``path`` exists; refuse it unless it is of the expected kind (regular file or folder)."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return False
     if stat.S_IFMT(mode) != kind:
-        _refuse(str(path), mode)
+        _refuse_path(str(path), mode)
     return True
 
 
-def _refuse(path: str, mode: int) -> NoReturn:
+def _refuse_path(path: str, mode: int) -> NoReturn:
     if stat.S_ISLNK(mode):
         raise GitError(f"{path!a} is a link, and git would follow it; {_ADVICE}", code=HAS_LINKS)
     raise GitError(f"{path!a} is not what git keeps there (mode {mode:o}); remove it", code=HAS_SPECIAL_FILES)
@@ -211,7 +211,7 @@ def _refuse(path: str, mode: int) -> NoReturn:
 def _alternate_folders(objects: Path) -> Iterator[Path]:
     """The real folders that ``info/alternates`` names, as far as they exist."""
     alternates = objects / "info" / "alternates"
-    if not _plain(objects / "info", stat.S_IFDIR) or not _plain(alternates, stat.S_IFREG):
+    if not _find_plain_entry(objects / "info", stat.S_IFDIR) or not _find_plain_entry(alternates, stat.S_IFREG):
         return
     for line in alternates.read_bytes().split(b"\n"):
         if line.startswith(b'"'):

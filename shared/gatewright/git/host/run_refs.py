@@ -80,7 +80,7 @@ def run_refs(checkout: UserCheckout, name: str = "") -> tuple[RunRef, ...]:
     git = GitCommand(common)
     form = _ASKED.join(("%(refname)", "%(objectname)", "%(objecttype)", "%(committerdate:iso-strict)", "%(contents:subject)"))
     listed = git.execute("for-each-ref", "--sort=committerdate", f"--format={form}", RUN_BRANCHES + name, limit=_LIMIT)
-    lines = [(*line.split(_FIELD, 4), "", "", "", "")[:5] for line in _lines(listed)]
+    lines = [(*line.split(_FIELD, 4), "", "", "", "")[:5] for line in _split_lines(listed)]
     named = [line for line in lines if is_object_id(line[1])]
     used = checked_out_branches(common) if named else {}
     idle = {ref: commit for ref, commit, kind, _, _ in named if ref not in used and kind == "commit"}
@@ -134,7 +134,7 @@ def _holders(git: GitCommand, runs: Mapping[str, str]) -> dict[str, str]:
         if holder is None:
             del waiting[ref]  # the owner's branch was deleted meanwhile
             continue
-        have = _names(git, f"--merged={holder}", RUN_BRANCHES)
+        have = _ref_names(git, f"--merged={holder}", RUN_BRANCHES)
         found |= {each: holder for each in waiting if each in have or each == ref}
         waiting = {each: commit for each, commit in waiting.items() if each not in found}
     return found
@@ -144,22 +144,22 @@ def _owners(git: GitCommand) -> set[str]:
     """The commits that the owner's branches and tags lead to."""
     form = _ASKED.join(("%(refname)", "%(objecttype)", "%(objectname)", "%(*objecttype)", "%(*objectname)"))
     listed = git.execute("for-each-ref", f"--format={form}", *_OWNERS, limit=_LIMIT)
-    lines = [line.split(_FIELD) for line in _lines(listed) if not line.startswith(RUN_BRANCHES)]
+    lines = [line.split(_FIELD) for line in _split_lines(listed) if not line.startswith(RUN_BRANCHES)]
     pairs = [pair for line in lines if len(line) == 5 for pair in ((line[1], line[2]), (line[3], line[4]))]
     return {object_id for kind, object_id in pairs if kind == "commit"}
 
 
 def _first_holder(git: GitCommand, commit: str) -> str | None:
-    names = _names(git, f"--contains={commit}", *_OWNERS)
+    names = _ref_names(git, f"--contains={commit}", *_OWNERS)
     return next((name for name in names if not name.startswith(RUN_BRANCHES)), None)
 
 
-def _names(git: GitCommand, *words: str) -> dict[str, None]:
+def _ref_names(git: GitCommand, *words: str) -> dict[str, None]:
     listed = git.execute("for-each-ref", "--format=%(refname)", *words, limit=_LIMIT)
-    return dict.fromkeys(_lines(listed))
+    return dict.fromkeys(_split_lines(listed))
 
 
-def _lines(listed: bytes) -> list[str]:
+def _split_lines(listed: bytes) -> list[str]:
     """Split git's output at LF only; ``splitlines`` would also split at U+2028, which a branch name may contain."""
     return [line for line in listed.decode("utf-8", "surrogateescape").split("\n") if line]
 

@@ -164,7 +164,7 @@ class UserCheckout:
 
     def _setting(self, name: str, *options: str) -> tuple[str, str]:
         """Return the scope and the value of a setting; both are empty without one."""
-        shown = self._ask("config", "--show-scope", "--null", "--includes", *options, "--get", name, ok=(0, 1)).stdout
+        shown = self._run_git("config", "--show-scope", "--null", "--includes", *options, "--get", name, ok=(0, 1)).stdout
         scope, _, value = shown.decode("utf-8", "replace").removesuffix("\0").partition("\0")
         return scope, value
 
@@ -185,7 +185,7 @@ class UserCheckout:
         if commit := self._verify(f"{name}^{{commit}}"):
             return commit
         if _SHORT_ID.fullmatch(name):
-            listed = self._ask("rev_parse", f"--disambiguate={name}").stdout.split()
+            listed = self._run_git("rev_parse", f"--disambiguate={name}").stdout.split()
             if len(listed) > 1:
                 message = f"{name} is the beginning of {len(listed)} object ids here: give more digits"
                 raise GitError(message, code="ref_ambiguous")
@@ -219,7 +219,7 @@ class UserCheckout:
         # A configuration may name a work tree elsewhere; git would count the files there.
         if self.folders.top is None:
             return Uncommitted(0, 0)
-        finished = self._ask("status", *shown, settings=_SETTINGS | self._filters_off(), limit=_LONG_LIMIT)
+        finished = self._run_git("status", *shown, settings=_SETTINGS | self._filters_off(), limit=_LONG_LIMIT)
         lines = finished.stdout.split(b"\0")
         if b"# branch.oid (initial)" in lines:
             return Uncommitted(0, 0)
@@ -233,7 +233,7 @@ class UserCheckout:
 
         Outside a repository, and in one that git refuses, only the user's settings.
         """
-        listed = self._ask("config", "--null", "--list", "--includes", ok=(0, 1, 128), limit=_LONG_LIMIT)
+        listed = self._run_git("config", "--null", "--list", "--includes", ok=(0, 1, 128), limit=_LONG_LIMIT)
         pairs = (entry.partition("\n") for entry in listed.stdout.decode("utf-8", "surrogateescape").split("\0") if entry)
         return {key: value for key, _, value in pairs}
 
@@ -252,14 +252,14 @@ class UserCheckout:
     def _verify(self, revision: str) -> str:
         """The id of the object that ``revision`` names; empty for none."""
         asked = ("--verify", "--quiet", "--end-of-options", revision)
-        finished = self._ask("rev_parse", *asked, ok=(0, 1, 128))
+        finished = self._run_git("rev_parse", *asked, ok=(0, 1, 128))
         if finished.status == 128:
             _ = self.folders
         return finished.stdout.decode("ascii", "replace").strip()
 
     def _near(self, name: str) -> str:
         """Return a hint about a remote's branch of that name."""
-        listed = self._ask("for_each_ref", "--format=%(refname:lstrip=2)", "refs/remotes/", limit=_LONG_LIMIT)
+        listed = self._run_git("for_each_ref", "--format=%(refname:lstrip=2)", "refs/remotes/", limit=_LONG_LIMIT)
         remote = (each for each in listed.stdout.decode("utf-8", "replace").split("\n") if each.partition("/")[2] == name)
         near = next(remote, None)
         return f"; did you mean {near}?" if near is not None else ""
@@ -268,7 +268,7 @@ class UserCheckout:
         """Raise GitError (``repository_damaged``, ``repository_partial``) where the object is lacking or cannot be read."""
         objects = self.folders.common / "objects"
         try:
-            self._ask("cat_file", "-t", object_id)
+            self._run_git("cat_file", "-t", object_id)
         except CommandFailedError as error:
             cause = damage(error, "the repository", objects)
             raise cause or damage_error("the repository", f"the object {object_id}", objects) from error
@@ -278,13 +278,13 @@ class UserCheckout:
     ) -> str:
         """Return the answer of ``rev-parse``. Raises GitError (``not_a_repository``)."""
         try:
-            finished = self._ask("rev_parse", *question, settings=settings, environment=environment)
+            finished = self._run_git("rev_parse", *question, settings=settings, environment=environment)
         except CommandFailedError as error:
             message = f"{self.start} is not a usable git repository: {error.output}"
             raise GitError(message, code="not_a_repository") from error
         return finished.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
-    def _ask(
+    def _run_git(
         self,
         command: str,
         *arguments: str,

@@ -63,7 +63,7 @@ class KeptProcess:
             raise NoAnswerError("git has no pipes")
         incoming, outgoing, errors = process.stdout.fileno(), process.stdin.fileno(), process.stderr.fileno()
         # Most requests fit into the pipe, and most answers arrive immediately.
-        pending = pending[_write(outgoing, pending) :]
+        pending = pending[_write_pipe(outgoing, pending) :]
         with selectors.DefaultSelector() as selector:
             selector.register(incoming, selectors.EVENT_READ)
             selector.register(errors, selectors.EVENT_READ)
@@ -75,7 +75,7 @@ class KeptProcess:
                     raise GitError(f"git did not answer within {timeout:g} s", code="git_timeout")
                 for key, _ in selector.select(left):
                     if key.fd == outgoing:
-                        pending = pending[_write(outgoing, pending) :]
+                        pending = pending[_write_pipe(outgoing, pending) :]
                         if not pending:
                             selector.unregister(outgoing)
                         continue
@@ -96,7 +96,7 @@ class KeptProcess:
         self._finish()
 
 
-def _write(descriptor: int, data: memoryview) -> int:
+def _write_pipe(descriptor: int, data: memoryview) -> int:
     """Return how many bytes of ``data`` were written to the pipe."""
     with contextlib.suppress(BlockingIOError):
         try:
@@ -156,7 +156,7 @@ class KeptReaders:
         """
         mark = secrets.token_hex(id_length // 2)
         lines = "".join(f"{how} {name}\n" for name in names)
-        return self._ask(git, CAT_FILE, f"{lines}info {mark}\nflush\n".encode(), f"{mark} missing\n".encode(), limit)
+        return self._query_reader(git, CAT_FILE, f"{lines}info {mark}\nflush\n".encode(), f"{mark} missing\n".encode(), limit)
 
     def differences(
         self, git: GitCommand, options: tuple[str, ...], old: str, new: str, limit: int | None = None
@@ -165,7 +165,7 @@ class KeptReaders:
         mark = f"end {secrets.token_hex(20)}\n"
         head = f"{old} {new}\n".encode()
         whole = None if limit is None else limit + len(head)
-        answer = self._ask(git, ("diff-tree", "--stdin", *options), head + mark.encode(), mark.encode(), whole)
+        answer = self._query_reader(git, ("diff-tree", "--stdin", *options), head + mark.encode(), mark.encode(), whole)
         # The output starts with an echo of the request; a line that is not a pair of trees is also echoed.
         return answer[len(head) :] if answer is not None and answer.startswith(head) else None
 
@@ -176,7 +176,9 @@ class KeptReaders:
         for kept in ended:
             kept.end_unless_asked()
 
-    def _ask(self, git: GitCommand, words: tuple[str, ...], question: bytes, ending: bytes, limit: int | None) -> bytes | None:
+    def _query_reader(
+        self, git: GitCommand, words: tuple[str, ...], question: bytes, ending: bytes, limit: int | None
+    ) -> bytes | None:
         if self._deaths.get(words, 0) >= _TRIES:
             return None
         with self._hold_place(git.git_dir, words) as kept:

@@ -35,14 +35,14 @@ class StoredObject:
 
     def is_there(self) -> bool:
         """Return whether the store has a file of that size for it."""
-        file = self._open()
+        file = self._open_object()
         if file is not None:
             os.close(file)
         return file is not None
 
     def copy_to(self, target: int) -> None:
         """Write the content to a descriptor. Raises DeniedError (``lfs_object_missing``) unless it fits the pointer."""
-        file = self._open()
+        file = self._open_object()
         if file is None:
             raise DeniedError(f"the object {self.oid} of Git LFS is not in {self.folder}; run: git lfs fetch", code=MISSING)
         digest, left = hashlib.sha256(), self.size
@@ -59,7 +59,7 @@ class StoredObject:
             words = f"the object {self.oid} of Git LFS in {self.folder} is damaged; run: git lfs fsck, then git lfs fetch"
             raise DeniedError(words, code=MISSING)
 
-    def _open(self) -> int | None:
+    def _open_object(self) -> int | None:
         """Return a descriptor of the file; None if there is none of that size. No link below the store is followed."""
         opened: list[int] = []
         try:

@@ -87,11 +87,11 @@ async def open_submodules(mirror: Mirror, listing: TreeListing, most: int) -> Ma
     wanted = [(module, link.object_id) for link in links if (module := declared.get(link.path)) and not module.skipped]
     if len(wanted) > most:
         raise DeniedError("too many submodules, or too deep: set update = none for some in .gitmodules", code=UNSAFE)
-    opened = {module.path: await _open(mirror, module, commit) for module, commit in wanted}
+    opened = {module.path: await _open_mirror(mirror, module, commit) for module, commit in wanted}
     return {path: each for path, each in opened.items() if each is not None}
 
 
-async def _open(mirror: Mirror, module: Submodule, commit: str) -> Mirror | None:
+async def _open_mirror(mirror: Mirror, module: Submodule, commit: str) -> Mirror | None:
     """Return the mirror with ``commit``; None if the local configuration skips the submodule."""
     if mirror.source.local:
         if await in_thread(local_setting, mirror.source.address, f"submodule.{module.name}.update") == "none":
@@ -103,16 +103,18 @@ async def _open(mirror: Mirror, module: Submodule, commit: str) -> Mirror | None
         top, nested, _ = mirror.source.address.partition("/.git/modules/")
         what = "--recursive" if nested else shlex.quote(display(module.path))
         update = f"git -C {shlex.quote(top)} submodule update --init {what}"
-        raise _missing(module, commit, f"is not in {mirror.source.address}; run: {update}")
+        raise _missing_submodule(module, commit, f"is not in {mirror.source.address}; run: {update}")
     url = resolve_url(mirror.url, module.url)
     try:
         permitted = mirror.permits(parse_url(url, _FAR_PROTOCOLS))
     except MalformedError as error:
         raise DeniedError(f".gitmodules is not safe: {error.message}", code=UNSAFE) from error
     if not permitted:
-        raise _missing(module, commit, f"is in {url}: list that place in repositories.json, or set its update to none")
+        raise _missing_submodule(
+            module, commit, f"is in {url}: list that place in repositories.json, or set its update to none"
+        )
     if (found := await _with_commit(mirror, url, commit)) is None:
-        raise _missing(module, commit, f"is not in {url}; push the commit there")
+        raise _missing_submodule(module, commit, f"is not in {url}; push the commit there")
     return found
 
 
@@ -163,5 +165,5 @@ def _why_refused(name: str, path: bytes, url: str) -> str:
     return "has an address that is an option or a command" if url.startswith("-") or "::" in url.partition("/")[0] else ""
 
 
-def _missing(module: Submodule, commit: str, words: str) -> DeniedError:
+def _missing_submodule(module: Submodule, commit: str, words: str) -> DeniedError:
     return DeniedError(f"the submodule {module.name!a} at commit {commit} {words}", code=MISSING)

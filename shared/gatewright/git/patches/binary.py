@@ -54,8 +54,8 @@ def apply_delta(source: bytes, delta: bytes, most: int) -> bytes | None:
 
     None if it does not fit, or the result has more than ``most`` bytes.
     """
-    at, before = _size(delta, 0)
-    at, after = _size(delta, at)
+    at, before = _read_size(delta, 0)
+    at, after = _read_size(delta, at)
     if at < 0 or before != len(source) or after > most:
         return None
     target = bytearray()
@@ -72,7 +72,7 @@ def apply_delta(source: bytes, delta: bytes, most: int) -> bytes | None:
     return bytes(target) if at == len(delta) and len(target) == after else None
 
 
-def _size(delta: bytes, at: int) -> tuple[int, int]:
+def _read_size(delta: bytes, at: int) -> tuple[int, int]:
     """A number of seven bits a byte, the least first, and where the next one begins; -1 for none."""
     number = 0
     for shift in range(0, 63, 7):

@@ -28,7 +28,7 @@ class Cursor:
 
     def advance(self) -> None:
         """Go to the next line."""
-        self.at = self._next()
+        self.at = self._next_line_start()
         self.number += 1
 
     def move(self, at: int, number: int) -> None:
@@ -41,13 +41,13 @@ class Cursor:
 
     def following(self, beginning: bytes) -> bool:
         """Return whether the next line begins with ``beginning``."""
-        return self.data.startswith(beginning, self._next())
+        return self.data.startswith(beginning, self._next_line_start())
 
     def second_following(self, beginning: bytes) -> bool:
         """The same of the line after the next one."""
-        end = self.data.find(b"\n", self._next())
+        end = self.data.find(b"\n", self._next_line_start())
         return end >= 0 and self.data.startswith(beginning, end + 1)
 
-    def _next(self) -> int:
+    def _next_line_start(self) -> int:
         end = self.data.find(b"\n", self.at)
         return end + 1 if end >= 0 else len(self.data)

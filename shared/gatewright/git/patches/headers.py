@@ -79,14 +79,14 @@ class GitHeader:
 
     def __init__(self, cursor: Cursor) -> None:
         self.line = cursor.number
-        self._words = _plain(cursor)[len(GIT) :]
+        self._words = _plain_line(cursor)[len(GIT) :]
         cursor.advance()
         self._fields: dict[str, _Field] = {}
         while cursor.line and (found := next((each for each in _FIELDS if cursor.starts(each[0])), None)):
             beginning, name = found
             if name in self._fields:
                 raise patch_fault(cursor.number, f"the header `{beginning.decode().strip()}` stands there twice", REMAKE)
-            self._fields[name] = _Field(cursor.number, _plain(cursor)[len(beginning) :])
+            self._fields[name] = _Field(cursor.number, _plain_line(cursor)[len(beginning) :])
             cursor.advance()
         self.move = self._move()
         moved = self._read_rename()
@@ -113,11 +113,11 @@ class GitHeader:
 
     @property
     def old_mode(self) -> str:
-        return self._first("old_mode", "deleted") or ("" if self.created else self._mode_of_index())
+        return self._first_value("old_mode", "deleted") or ("" if self.created else self._mode_of_index())
 
     @property
     def new_mode(self) -> str:
-        return self._first("new_mode", "created") or ("" if self.deleted else self._mode_of_index())
+        return self._first_value("new_mode", "created") or ("" if self.deleted else self._mode_of_index())
 
     @property
     def ids(self) -> tuple[bytes, bytes]:
@@ -180,7 +180,10 @@ class GitHeader:
             return
         if _INDEX.fullmatch(self._value("index")) is None:
             raise patch_fault(self._at("index"), "the line does not name two objects", REMAKE, self.new)
-        mode, others = self._mode_of_index(), {self._first("new_mode", "created"), self._first("old_mode", "deleted")} - {""}
+        mode, others = (
+            self._mode_of_index(),
+            {self._first_value("new_mode", "created"), self._first_value("old_mode", "deleted")} - {""},
+        )
         if mode and (mode.encode() not in _MODES or others - {mode}):
             raise patch_fault(
                 self._at("index"), f"the mode of {quote_path(self.new)} is not that of the other lines", REMAKE, self.new
@@ -194,7 +197,7 @@ class GitHeader:
                     self._at(name), f"the line does not belong to the change of {quote_path(self.new)}", REMAKE, self.new
                 )
 
-    def _first(self, *names: str) -> str:
+    def _first_value(self, *names: str) -> str:
         return next((self._value(name).decode("ascii", "replace") for name in names if name in self._fields), "")
 
     def _mode_of_index(self) -> str:
@@ -266,19 +269,19 @@ def read_plain_file(cursor: Cursor, mail: int, known: Prefixes | None) -> ReadFi
     """
     line, first, index = cursor.number, cursor.at, None
     if cursor.starts(INDEX):
-        index = unquote(_plain(cursor)[len(INDEX) :])
+        index = unquote(_plain_line(cursor)[len(INDEX) :])
         cursor.advance()
         if cursor.line is None or not cursor.line or cursor.line.strip(b"="):
             raise patch_fault(cursor.number, "a line of = is missing below `Index:`", SEND_WHOLE)
         cursor.advance()
     elif not cursor.starts(OLD):  # the command that made the diff
-        _plain(cursor)
+        _plain_line(cursor)
         cursor.advance()
     if not cursor.starts(OLD):
         cause = "a content of a binary file is not in the patch" if cursor.starts(b"Cannot display") else "no diff follows"
         raise patch_fault(cursor.number, cause, WRITE_UNIFIED)
     start = cursor.number
-    names = _name(cursor), _name_below(cursor)
+    names = _read_name(cursor), _name_below(cursor)
     prefixes = _prefixes(start, names, known)
     old, new = (None if name == NULL else name[prefixes.strip * 2 :] for name in names)
     path = new if new is not None else old or b""
@@ -298,7 +301,7 @@ def read_plain_file(cursor: Cursor, mail: int, known: Prefixes | None) -> ReadFi
 def _check_names(cursor: Cursor, header: GitHeader) -> None:
     """Check that the lines ``---`` and ``+++`` name the files of the header, and move the cursor behind them."""
     line = cursor.number
-    old, new = _name(cursor), _name_below(cursor)
+    old, new = _read_name(cursor), _name_below(cursor)
     expected = NULL if header.created else header.old_name, NULL if header.deleted else header.new_name
     for name, other, number in ((old, expected[0], line), (new, expected[1], line + 1)):
         if name != other:
@@ -338,9 +341,9 @@ def _has_default(name: bytes, prefix: bytes) -> bool:
     return name == NULL or name.startswith(prefix)
 
 
-def _name(cursor: Cursor) -> bytes:
+def _read_name(cursor: Cursor) -> bytes:
     """Return the name on a line ``---`` or ``+++``, and move the cursor behind it."""
-    found = name_on_line(_plain(cursor)[len(OLD) :])
+    found = name_on_line(_plain_line(cursor)[len(OLD) :])
     if found is None:
         raise patch_fault(cursor.number, "the name is not written as git writes it", REMAKE)
     cursor.advance()
@@ -350,10 +353,10 @@ def _name(cursor: Cursor) -> bytes:
 def _name_below(cursor: Cursor) -> bytes:
     if not cursor.starts(NEW):
         raise patch_fault(cursor.number - 1, "no line +++ follows the line ---", REMAKE)
-    return _name(cursor)
+    return _read_name(cursor)
 
 
-def _plain(cursor: Cursor) -> bytes:
+def _plain_line(cursor: Cursor) -> bytes:
     """Return the line of a header; refuse invisible characters."""
     line = cursor.line or b""
     if line.endswith(b"\r"):

@@ -28,7 +28,7 @@ def shown_lines(patch: bytes) -> Mapping[str, frozenset[int]]:
         for sign, number in _number_lines(patch, file.hunks):
             name = file.old if sign == "-" else file.new
             if name is not None:
-                found.setdefault(_text(name), set()).add(-number if sign == "-" else number)
+                found.setdefault(_decode_name(name), set()).add(-number if sign == "-" else number)
     return {path: frozenset(lines) for path, lines in found.items()}
 
 
@@ -37,7 +37,7 @@ def written_lines(patch: bytes) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for file in files_of(patch):
         if file.new is not None and file.hunks:
-            lines = found.setdefault(_text(file.new), set())
+            lines = found.setdefault(_decode_name(file.new), set())
             lines.update(number for sign, number in _number_lines(patch, file.hunks) if sign == "+")
     return found
 
@@ -85,5 +85,5 @@ def _number_lines(patch: bytes, hunks: tuple[Hunk, ...]) -> Iterator[tuple[str, 
                 old, new = old + 1, new + 1
 
 
-def _text(name: bytes) -> str:
+def _decode_name(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")

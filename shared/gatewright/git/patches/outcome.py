@@ -70,7 +70,7 @@ class Outcome:
         self._changes = changes
         self._unchanged = unchanged
         self._known = known
-        self._files = _files(reading)
+        self._files = _patched_files(reading)
 
     def checks(self) -> Iterator[Check]:
         """Rules 1 to 3, and what has to be read for rule 4. Raises PatchError (``patch_outcome_differs``)."""
@@ -84,7 +84,7 @@ class Outcome:
             elif change is None:
                 if file.origin != path or _delta(self._data, file.parts):
                     raise _differs(path, "the patch changes it, and git did not")
-            elif (check := self._check(path, file, change)) is not None:
+            elif (check := self._check_file(path, file, change)) is not None:
                 yield check
 
     def is_expected(self, check: Check, old: bytes) -> bool:
@@ -116,7 +116,7 @@ class Outcome:
         if not has_lines(old, new, self._data, check.parts):
             raise _differs(check.path, "its lines are not those that the patch leads to")
 
-    def _check(self, path: bytes, file: _File, change: TreeChange) -> Check | None:
+    def _check_file(self, path: bytes, file: _File, change: TreeChange) -> Check | None:
         if change.new_mode == ABSENT:
             if any(part.new_mode or part.binary for part in file.parts) or sum(p.added - p.removed for p in file.parts) >= 0:
                 raise _differs(path, "the patch keeps it, and it is gone")
@@ -191,7 +191,7 @@ def new_content(data: bytes, file: FilePatch) -> bytes:
     return body.replace(b"\n+", b"\n")[1:]
 
 
-def _files(reading: Reading) -> dict[bytes, _File | None]:
+def _patched_files(reading: Reading) -> dict[bytes, _File | None]:
     """Return the result for each path that the patch names; None: deleted. Renames and copies start from the old tree."""
     found: dict[bytes, _File | None] = {}
     for part in reading.files:
@@ -238,7 +238,7 @@ def _different_lines(old: bytes, new: bytes) -> tuple[list[bytes], list[bytes]]:
     # The common end begins behind a line end that both have.
     end = old.find(b"\n", len(old) - last) + 1 if last else 0
     cut = len(old) - end if end else 0
-    return _lines(old[begin : len(old) - cut]), _lines(new[begin : len(new) - cut])
+    return _split_content(old[begin : len(old) - cut]), _split_content(new[begin : len(new) - cut])
 
 
 def _alike(old: bytes, new: bytes) -> int:
@@ -256,7 +256,7 @@ def _alike(old: bytes, new: bytes) -> int:
     return low
 
 
-def _lines(content: bytes) -> list[bytes]:
+def _split_content(content: bytes) -> list[bytes]:
     lines = content.split(b"\n")
     return lines[:-1] if not lines[-1] else lines
 

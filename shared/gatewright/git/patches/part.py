@@ -51,7 +51,7 @@ class Part(NamedTuple):
                 return None
             after[path] = Entry(mode.decode(), object_id.decode())
         changed = sorted(path for path in self.paths if self.entries.get(path) != after.get(path))
-        return tuple(_change(path, self.entries.get(path), after.get(path)) for path in changed)
+        return tuple(_tree_change(path, self.entries.get(path), after.get(path)) for path in changed)
 
 
 def part_of(tree: str, paths: Collection[bytes], directories: Directories) -> Part | None:
@@ -96,7 +96,7 @@ def _is_below(path: bytes, others: frozenset[bytes]) -> bool:
     return False
 
 
-def _change(path: bytes, old: Entry | None, new: Entry | None) -> TreeChange:
+def _tree_change(path: bytes, old: Entry | None, new: Entry | None) -> TreeChange:
     nothing = Entry(ABSENT, "0" * len((old or new or Entry("", "")).object_id))
     before, after = old or nothing, new or nothing
     kind = "M" if (before.mode in REGULAR) == (after.mode in REGULAR) else "T"

@@ -71,12 +71,12 @@ def _block(removed: list[bytes], added: list[bytes]) -> Move | None:
     after = [line for line in added if _DIGEST.fullmatch(line) is None]
     if not before or len(before) != len(after):  # 2
         return None
-    moves = [_line(old, new) for old, new in zip(before, after, strict=True)]
+    moves = [_line_move(old, new) for old, new in zip(before, after, strict=True)]
     found = [move for move in moves if move is not None]
     return max(found, key=MOVES.index) if len(found) == len(moves) else None
 
 
-def _line(before: bytes, after: bytes) -> Move | None:
+def _line_move(before: bytes, after: bytes) -> Move | None:
     """Return the version change of one line."""
     olds, news = list(_VERSION.finditer(before)), list(_VERSION.finditer(after))
     if not olds or _VERSION.sub(b"\0", before) != _VERSION.sub(b"\0", after) or b"\0" in before + after:  # 2

@@ -66,7 +66,7 @@ def ending_in(api: Api, event: Mapping[str, Any]) -> str | None:
     match api:
         case "messages" if event.get("type") == "message_delta":
             reason = table_of(event.get("delta")).get("stop_reason")
-            return None if reason is None else _text(reason)
+            return None if reason is None else _reason_text(reason)
         case "responses" if is_end(api, event):
             return ending_of(api, table_of(event.get("response")))
         case "chat_completions" | "gemini":
@@ -106,9 +106,9 @@ def _endings(api: Api, reply: Mapping[str, Any]) -> Iterator[str]:
             yield from _alternatives(reply.get("candidates"), "finishReason", "content")
             blocked = table_of(reply.get("promptFeedback")).get("blockReason")
             if blocked is not None:
-                yield _text(blocked)
+                yield _reason_text(blocked)
         case "messages":
-            yield _text(reply.get("stop_reason"))
+            yield _reason_text(reply.get("stop_reason"))
         case "responses":
             yield from _of_response(reply)
 
@@ -116,7 +116,7 @@ def _endings(api: Api, reply: Mapping[str, Any]) -> Iterator[str]:
 def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
     choices = _dicts(value)
     for choice in choices:
-        yield _text(choice.get(field))
+        yield _reason_text(choice.get(field))
         message = table_of(choice.get(content))
         if message.get("refusal"):
             yield REFUSAL
@@ -128,10 +128,10 @@ def _alternatives(value: object, field: str, content: str) -> Iterator[str]:
 
 def _of_response(reply: Mapping[str, Any]) -> Iterator[str]:
     why = table_of(reply.get("incomplete_details")).get("reason") or table_of(reply.get("error")).get("code")
-    yield _text(reply.get("status")) if why is None else _text(why)
+    yield _reason_text(reply.get("status")) if why is None else _reason_text(why)
     for found in _dicts(reply.get("output")):
         if found.get("status") in ("incomplete", "failed"):
-            yield _text(found["status"])
+            yield _reason_text(found["status"])
         if str(found.get("type", "")).endswith("_call"):
             yield TOOL_CALL
         if any(part.get("type") == "refusal" for part in _dicts(found.get("content"))):
@@ -142,7 +142,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _text(value: object) -> str:
+def _reason_text(value: object) -> str:
     """Return a reason in the record's own alphabet: a provider's text is not passed on unchanged."""
     if not isinstance(value, str) or not value:
         return NO_ENDING

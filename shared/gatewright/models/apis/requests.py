@@ -101,8 +101,8 @@ def admit(request: ModelRequest, provider: Provider) -> ModelRequest:
     """
     api = request.endpoint.api
     if api == "gemini" and isinstance(inner := request.body.get("generateContentRequest"), dict):
-        _check(api, inner, provider)
-    _check(api, request.body, provider)
+        _check_request(api, inner, provider)
+    _check_request(api, request.body, provider)
     known = FIELDS[api] | set(provider.fields)
     body = {name: value for name, value in request.body.items() if name in known}
     dropped = tuple(sorted(name for name in request.body if name not in known and len(name) <= 64)[:32])
@@ -127,7 +127,7 @@ def address_request(request: ModelRequest, upstream_name: str) -> dict[str, Any]
     return body
 
 
-def _check(api: Api, body: Mapping[str, Any], provider: Provider) -> None:
+def _check_request(api: Api, body: Mapping[str, Any], provider: Provider) -> None:
     for name in sorted(REFUSED_FIELDS.intersection(body)):
         if body[name] not in (None, False, [], {}) and name not in provider.fields:
             raise DeniedError(f"the field `{name}` is not sent to a provider", code="model_field_not_allowed")

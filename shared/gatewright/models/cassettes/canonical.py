@@ -60,22 +60,22 @@ def canonical_request(request: ModelRequest, paths: Mapping[str, str]) -> bytes:
         "action": request.endpoint.action,
         "model": request.model,
         "stream": request.stream,
-        "body": {name: _plain(value, literals) for name, value in request.body.items() if name not in left_out},
+        "body": {name: _canonical_value(value, literals) for name, value in request.body.items() if name not in left_out},
     }
     return json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-def _plain(value: Any, literals: list[tuple[str, str]], *, printed: bool = False) -> Any:
+def _canonical_value(value: Any, literals: list[tuple[str, str]], *, printed: bool = False) -> Any:
     """``printed``: it is what a tool gave back."""
     match value:
         case str():
             return _plain_text(value, literals, printed=printed)
         case list():
-            return [_plain(each, literals, printed=printed) for each in value]
+            return [_canonical_value(each, literals, printed=printed) for each in value]
         case dict():
             printed = printed or _is_printed(value)
             return {
-                name: _plain(_without_id(name, each), literals, printed=printed or name == "functionResponse")
+                name: _canonical_value(_without_id(name, each), literals, printed=printed or name == "functionResponse")
                 for name, each in value.items()
             }
         case _:

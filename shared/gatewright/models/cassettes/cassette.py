@@ -105,7 +105,7 @@ class CassetteWriter:
         """Record ``call``, unless nothing is kept."""
         if self._left_out:
             return
-        self._bytes += len(_line(call))
+        self._bytes += len(_encode_call(call))
         self._calls.append(call)
         if self._bytes > self._most_bytes:
             self._leave_out()
@@ -119,7 +119,7 @@ class CassetteWriter:
         calls: Iterable[Recorded] = self._calls
         if scanner is not None:
             calls = [_without_secrets(call, scanner) for call in self._calls]
-        lines = b"".join(map(_line, calls))
+        lines = b"".join(map(_encode_call, calls))
         if len(lines) > LARGEST - LARGEST_HEAD:
             self._leave_out()
             lines = b""
@@ -143,7 +143,7 @@ class Cassette:
 
     def __init__(self, calls: tuple[Recorded, ...] = (), head: CassetteHead | None = None) -> None:
         self.calls = calls
-        self.head = head or CassetteHead(format=FORMAT, sha256=sha256(b"".join(map(_line, calls))))
+        self.head = head or CassetteHead(format=FORMAT, sha256=sha256(b"".join(map(_encode_call, calls))))
         self._asked: Counter[str] = Counter()
         self._by_digest: defaultdict[str, list[Recorded]] = defaultdict(list)
         for call in calls:
@@ -207,7 +207,7 @@ def _parse_cassette(data: bytes) -> tuple[CassetteHead, tuple[Recorded, ...]]:
     return head, calls
 
 
-def _line(call: Recorded) -> bytes:
+def _encode_call(call: Recorded) -> bytes:
     return msgspec.json.encode(call) + b"\n"
 
 
@@ -218,7 +218,7 @@ def _without_secrets(call: Recorded, scanner: SecretScanner) -> Recorded:
     if reply.redactions:
         call = msgspec.structs.replace(call, reply=(), whole=False, withheld=True)
     # The file is scanned again as written. Text that only looks like a secret because of its escapes must not be cut then.
-    if redact_output("call", _line(call), scanner).redactions:
+    if redact_output("call", _encode_call(call), scanner).redactions:
         call = msgspec.structs.replace(call, request="", reply=(), whole=False, withheld=True)
     return call
 

@@ -46,7 +46,7 @@ class Playback:
         path = self._found.get(task)
         if path is None:
             return Cassette((), CassetteHead(format=FORMAT, sha256=sha256(b""), task=task))
-        return Cassette.read(_bytes(path, LARGEST))
+        return Cassette.read(_read_plain_file(path, LARGEST))
 
 
 def found_cassettes(folder: Path) -> dict[str, Path]:
@@ -56,7 +56,7 @@ def found_cassettes(folder: Path) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     cut_off: dict[str, Path] = {}
-    for path in _files(folder):
+    for path in _cassette_files(folder):
         head = _head(path)
         if head.task in found and not head.incomplete:
             raise _invalid(f"{path} and {found[head.task]} are both of the task {head.task!r}")
@@ -69,7 +69,7 @@ def found_cassettes(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _cassette_files(folder: Path) -> Iterator[Path]:
     try:
         for place in _PLACES:
             for below in sorted(folder.glob(place)) if place else [folder]:
@@ -80,14 +80,14 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _head(path: Path) -> CassetteHead:
-    first = _bytes(path, LARGEST, LARGEST_HEAD).partition(b"\n")[0]
+    first = _read_plain_file(path, LARGEST, LARGEST_HEAD).partition(b"\n")[0]
     try:
         return read_json(first, CassetteHead)
     except UnreadableDocumentError as error:
         raise _invalid(f"{path} is no cassette: {error}") from None
 
 
-def _bytes(path: Path, largest: int, wanted: int | None = None) -> bytes:
+def _read_plain_file(path: Path, largest: int, wanted: int | None = None) -> bytes:
     """The first ``wanted`` bytes of a plain file of at most ``largest`` bytes, or all."""
     try:
         descriptor = os.open(path, _READ_ONLY)

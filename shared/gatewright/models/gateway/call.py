@@ -97,7 +97,7 @@ class ModelCall:
     async def answer(self) -> web.StreamResponse:
         """The response to the client; raises only what ends the connection."""
         try:
-            return await self._answer()
+            return await self._answer_call()
         except GatewrightError as error:
             self._refused = error.reason
             if error.reason in _FINAL:
@@ -112,7 +112,7 @@ class ModelCall:
             self._record(usage)
             self._to_cassette(usage)
 
-    async def _answer(self) -> web.StreamResponse:
+    async def _answer_call(self) -> web.StreamResponse:
         shared = self._shared
         if shared.records.full:
             raise DeniedError("no further call of this task can be recorded", code="model_calls_limit")

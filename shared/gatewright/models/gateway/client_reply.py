@@ -58,7 +58,7 @@ class ClientReply:
                 await response.prepare(self._http)
                 self._response = response
             if data:
-                self._keep(data)
+                self._keep_piece(data)
                 async with asyncio.timeout(self._limits.client_seconds):
                     await self._response.write(data)
         except TimeoutError:
@@ -83,10 +83,10 @@ class ClientReply:
     def instead(self, status: int, body: bytes, headers: dict[str, str]) -> web.Response:
         """Return an answer of the gateway instead of a reply."""
         self.status, self.whole = status, True
-        self._keep(body)
+        self._keep_piece(body)
         return web.Response(status=status, body=body, content_type=self.content_type, headers=headers)
 
-    def _keep(self, data: bytes) -> None:
+    def _keep_piece(self, data: bytes) -> None:
         self._size += len(data)
         self._digest.update(data)
         if self.is_kept:

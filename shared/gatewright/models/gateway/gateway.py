@@ -178,9 +178,9 @@ class ModelGateway:
         if self.tools is not None and target.startswith(TOOLS_PATH):
             return await self.tools(request)
         if endpoint is None:
-            return self._refuse(request, 403, "endpoint_not_allowed", "the gateway has no such endpoint")
+            return self._refuse_request(request, 403, "endpoint_not_allowed", "the gateway has no such endpoint")
         if self._waiting >= self.limits.waiting:
-            return self._refuse(request, 429, "model_calls_limit", "too many calls at a time")
+            return self._refuse_request(request, 429, "model_calls_limit", "too many calls at a time")
         self._waiting += 1
         try:
             await self._slots.acquire()
@@ -203,7 +203,7 @@ class ModelGateway:
         body = {"object": "list", "data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]}
         return web.Response(body=json.dumps(body).encode(), content_type="application/json")
 
-    def _refuse(self, request: web.BaseRequest, status: int, code: str, message: str) -> web.Response:
+    def _refuse_request(self, request: web.BaseRequest, status: int, code: str, message: str) -> web.Response:
         endpoint = endpoint_of(request.method, request.raw_path)
         if not self.records.full:
             # Without the query: clients put keys there.

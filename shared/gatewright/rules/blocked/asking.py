@@ -135,9 +135,9 @@ def _legal_blocks(run: Run) -> Iterator[Blocked]:
             shown = replace(
                 each,
                 session=task_id,
-                question=_plain(each.question),
-                best_guess=_plain(each.best_guess),
-                fallback_action=_plain(each.fallback_action),
+                question=_plain_text(each.question),
+                best_guess=_plain_text(each.best_guess),
+                fallback_action=_plain_text(each.fallback_action),
             )
             yield shown
 
@@ -170,7 +170,7 @@ def _request(run: Run, rule: ApprovalRule, block: Blocked, now: datetime) -> App
     )
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     """Return text on one line, truncated, without characters that could mislead a terminal or a reader."""
     line = " ".join(text[: 4 * _MOST_WORDS].split())
     shown = "".join(character if character.isprintable() else "?" for character in line)

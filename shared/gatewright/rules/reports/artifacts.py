@@ -20,7 +20,7 @@ RULE = "artifacts"
 def broken_by_artifacts(artifacts: Iterable[Artifact]) -> Iterator[Broken]:
     """Yield artifacts that are not in the store or have several digests."""
     for artifact in artifacts:
-        digest = _digest(artifact.uri)
+        digest = _parse_digest(artifact.uri)
         if digest is None:
             yield Broken(CODE, RULE, f"{artifact.name[:80]}: {artifact.uri[:80]!r} is no artifact of the store")
         elif digest != artifact.sha256.lower():
@@ -40,11 +40,11 @@ def broken_by_consultation(asked: Consultation | None) -> Iterator[Broken]:
 def broken_by_addresses(addresses: Iterable[str]) -> Iterator[Broken]:
     """Yield URIs of outputs that are not in the store; the URI of no output is empty."""
     for uri in addresses:
-        if uri and _digest(uri) is None:
+        if uri and _parse_digest(uri) is None:
             yield Broken(CODE, RULE, f"{uri[:80]!r} is no artifact of the store")
 
 
-def _digest(uri: str) -> str | None:
+def _parse_digest(uri: str) -> str | None:
     try:
         return stored_digest(uri)
     except MalformedError:

@@ -171,9 +171,9 @@ def proof_clauses(proof: TestProof, contract: TaskContract | None = None) -> tup
 def _clauses_of_counts(proof: TestProof, counts: TestCounts, contract: TaskContract | None) -> Iterator[ProofClause]:
     now = counts.passed + counts.failed + counts.skipped
     if proof.collected_before is None:
-        yield ProofClause(f"{_tests(now)}, those before are not known")
+        yield ProofClause(f"{_count_tests(now)}, those before are not known")
     else:
-        before = f"{_tests(proof.collected_before)} before, {now} now"
+        before = f"{_count_tests(proof.collected_before)} before, {now} now"
         yield ProofClause(f"{before}: {proof.lost_count} lost, {proof.new_count} new")
     if proof.newly_skipped:
         yield ProofClause(f"{len(proof.newly_skipped)} newly skipped", doubtful=True)
@@ -327,7 +327,7 @@ def _what_is_missing(proof: TestProof) -> str:
     if proof.duplicates:
         return f"tests were reported twice: {_quote_tests(proof.duplicates)}"
     if proof.counts is not None and proof.counts.failed:
-        return f"{_tests(proof.counts.failed)} failed, and yet the command succeeded"
+        return f"{_count_tests(proof.counts.failed)} failed, and yet the command succeeded"
     if proof.counts is not None and _contradict(proof, proof.counts):
         return "the numbers of tests before, now, lost and new contradict each other"
     return f"it succeeded, and {proof.framework} did not report a final outcome for every test"
@@ -353,7 +353,7 @@ def _check_lost_tests(proof: TestProof, name: str, contract: TaskContract) -> It
     # The list has one test of each file before the second of any, so a second one proves that all files are listed.
     all_listed = proof.lost_count == len(proof.lost) or len(files) < len(proof.lost)
     if not all_listed:
-        words = f"{name}: {_tests(proof.lost_count)} of the baseline did not run: {_quote_tests(lost or proof.lost)}"
+        words = f"{name}: {_count_tests(proof.lost_count)} of the baseline did not run: {_quote_tests(lost or proof.lost)}"
         yield Broken("tests_lost", RULE, words)
     else:
         yield from _by_file(lost, f"{name}: of the baseline did not run")
@@ -381,5 +381,5 @@ def _quote_tests(names: Iterable[str]) -> str:
     return ", ".join(listed[:_QUOTED]) + more
 
 
-def _tests(number: int) -> str:
+def _count_tests(number: int) -> str:
     return f"{number} test" if number == 1 else f"{number} tests"

@@ -130,7 +130,9 @@ async def hold_session(started: Started, limits: SandboxLimits, *, disk: Path | 
         yield session
     finally:
         try:
-            await finish_uncancelled(_end(started, exited, watching, ending=session is not None and session.output_ended))
+            await finish_uncancelled(
+                _end_process(started, exited, watching, ending=session is not None and session.output_ended)
+            )
         finally:
             if session is None:
                 os.close(stdout)
@@ -159,7 +161,9 @@ async def _watch(
         await started.tree.end()
 
 
-async def _end(started: Started, exited: asyncio.Future[None], watching: asyncio.Future[None] | None, *, ending: bool) -> None:
+async def _end_process(
+    started: Started, exited: asyncio.Future[None], watching: asyncio.Future[None] | None, *, ending: bool
+) -> None:
     """End it. ``ending``: it is about to exit by itself, and its own exit code is better than that of being killed."""
     if ending:
         await asyncio.wait({exited}, timeout=_EXIT_SECONDS)

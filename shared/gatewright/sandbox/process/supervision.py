@@ -46,7 +46,7 @@ class Output:
         self.ended = self._loop.create_future()
         for fd in self._names:
             os.set_blocking(fd, False)
-            self._loop.add_reader(fd, self._read, fd)
+            self._loop.add_reader(fd, self._read_chunk, fd)
 
     @property
     def stdout(self) -> bytes:
@@ -74,7 +74,7 @@ class Output:
             self._close(fd)
         self.overflow.cancel()
 
-    def _read(self, fd: int) -> None:
+    def _read_chunk(self, fd: int) -> None:
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -188,7 +188,7 @@ async def supervise(started: Started, limits: SandboxLimits, *, disk: Path | Non
     exited = when_readable(exit_fd)
     try:
         try:
-            stopped = await _follow(started, exited, output, limits, disk)
+            stopped = await _await_limit(started, exited, output, limits, disk)
         finally:
             await finish_uncancelled(end(started, exited, output.ended))
     finally:
@@ -220,7 +220,7 @@ def pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
     return ends
 
 
-async def _follow(
+async def _await_limit(
     started: Started, exited: asyncio.Future[None], output: Output, limits: SandboxLimits, disk: Path | None
 ) -> Stopped | None:
     """Why the command has to be ended, the empty string when it ended by itself, None when it never started."""

@@ -72,7 +72,7 @@ class HostAccess:
 def answer(document: Any) -> CallToolResult:
     """Build the result of a tool. ``document``: any value that msgspec encodes as a JSON object."""
     content: dict[str, Any] = msgspec.to_builtins(document, enc_hook=str)
-    return CallToolResult(content=[_text(content)], structured_content=content)
+    return CallToolResult(content=[_text_content(content)], structured_content=content)
 
 
 def refusal(error: Exception) -> CallToolResult:
@@ -80,7 +80,7 @@ def refusal(error: Exception) -> CallToolResult:
     fields = error_document(error)
     advice = advice_for(fields["code"])
     document = {"error": {**fields, "advice": advice} if advice else fields}
-    return CallToolResult(content=[_text(document)], structured_content=document, is_error=True)
+    return CallToolResult(content=[_text_content(document)], structured_content=document, is_error=True)
 
 
 def refuse_known_errors(
@@ -127,5 +127,5 @@ def excerpt(text: str, first_line: int, lines: int) -> dict[str, Any]:
     }
 
 
-def _text(document: dict[str, Any]) -> TextContent:
+def _text_content(document: dict[str, Any]) -> TextContent:
     return TextContent(type="text", text=msgspec.json.encode(document).decode())

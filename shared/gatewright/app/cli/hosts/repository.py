@@ -68,7 +68,7 @@ class RepositoryTools:
     ) -> CallToolResult:
         """Read lines of one committed text file, without secrets. Discloses its content."""
         commit, tree = await self._at(ref)
-        text, redacted = await self._text(tree, _check_path(path))
+        text, redacted = await self._read_text(tree, _check_path(path))
         return answer({"commit": commit, "path": path, "redacted": redacted, **excerpt(text, first_line, lines)})
 
     @refuse_known_errors
@@ -102,7 +102,7 @@ class RepositoryTools:
         commit = await asyncio.to_thread(checkout.commit_named, ref)
         return commit, await asyncio.to_thread(tree_at, checkout, commit)
 
-    async def _text(self, tree: TreeAt, path: str) -> tuple[str, int]:
+    async def _read_text(self, tree: TreeAt, path: str) -> tuple[str, int]:
         content = await tree.read(path) if path in tree.paths and not _hidden.match_file(path) else None
         if content is None:
             words = f"{path} cannot be shown: it is not committed, no regular file, too large, or of a name that secrets have"

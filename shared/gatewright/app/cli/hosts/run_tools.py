@@ -295,7 +295,7 @@ class EvidenceTools:
     async def list_bundle(self, run_id: RunName) -> CallToolResult:
         """List the files of the bundle of an ended run, with their sizes in bytes."""
         async with self._bundle(run_id) as bundle:
-            files = await asyncio.to_thread(_files, bundle)
+            files = await asyncio.to_thread(_list_files, bundle)
         listed = [{"path": path, "bytes": size} for path, size in files[:_MOST_FILES]]
         return answer({"run_id": bundle.name, "files": listed, "cut": len(files) > _MOST_FILES})
 
@@ -314,7 +314,7 @@ class EvidenceTools:
     async def bundle_text(self, run_id: str, path: str) -> str:
         """Return a text file of a bundle. Raises MalformedError if the bundle has no file of that name."""
         async with self._bundle(run_id) as bundle:
-            sizes = dict(await asyncio.to_thread(_files, bundle))
+            sizes = dict(await asyncio.to_thread(_list_files, bundle))
             if path not in sizes or sizes[path] > _LARGEST:
                 raise MalformedError(
                     f"the bundle of {bundle.name} has no file {path} that could be shown", code="invalid_input"
@@ -335,7 +335,7 @@ class EvidenceTools:
             yield bundle
 
 
-def _files(bundle: Path) -> list[tuple[str, int]]:
+def _list_files(bundle: Path) -> list[tuple[str, int]]:
     """Return regular files with their sizes, by name. Archives were checked when they were unpacked."""
     found = (path for path in bundle.rglob("*") if path.is_file() and not path.is_symlink())
     return sorted((path.relative_to(bundle).as_posix(), path.stat().st_size) for path in found)

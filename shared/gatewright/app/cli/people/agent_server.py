@@ -204,7 +204,7 @@ class SigningAgent:
 
     async def agent(self, request: Request) -> Response:
         """Return the person of the agent."""
-        return self._refuse_request(request) or self._answer(request, {"person": self.person, "key": self._fingerprint})
+        return self._refuse_request(request) or self._json_response(request, {"person": self.person, "key": self._fingerprint})
 
     async def sign(self, request: Request) -> Response:
         """Return the decision with its signature, or the reason why there is none."""
@@ -214,7 +214,7 @@ class SigningAgent:
         try:
             if request.headers.get("content-type") != "application/json":
                 raise MalformedError("an order is JSON", code="malformed")
-            return self._answer(request, await self._sign_data(request, await read_body(request, MAX_ORDER_BYTES)))
+            return self._json_response(request, await self._sign_data(request, await read_body(request, MAX_ORDER_BYTES)))
         except GatewrightError as error:
             return self._refusal(request, error, 400 if error.family == "bad_input" else 409)
 
@@ -266,9 +266,9 @@ class SigningAgent:
             await asyncio.gather(asking, leaving, return_exceptions=True)
 
     def _refusal(self, request: Request, error: GatewrightError, status: int) -> Response:
-        return self._answer(request, {"reason": error.reason, "message": error.message}, status)
+        return self._json_response(request, {"reason": error.reason, "message": error.message}, status)
 
-    def _answer(self, request: Request, document: dict[str, str], status: int = 200) -> Response:
+    def _json_response(self, request: Request, document: dict[str, str], status: int = 200) -> Response:
         return JSONResponse(document, status, headers=dict(self.access.answers(request.headers.get("origin", ""))))
 
 

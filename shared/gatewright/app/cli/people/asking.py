@@ -83,7 +83,7 @@ class OwnerQuestions:
                 typing.cancel()
         for request_id, request in waiting.items():
             if request_id not in self._tasks and request.reason in _CHANGES and owns_rule(self._place):
-                self._tasks[request_id] = asyncio.create_task(self._ask(request))
+                self._tasks[request_id] = asyncio.create_task(self._ask_owner(request))
 
     async def close(self) -> None:
         """Withdraw open questions."""
@@ -91,10 +91,10 @@ class OwnerQuestions:
             typing.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _ask(self, request: ApprovalRequest) -> None:
+    async def _ask_owner(self, request: ApprovalRequest) -> None:
         try:
             with self._display.asking():
-                for line in question_lines(await self._standing(request)):
+                for line in question_lines(await self._load_standing(request)):
                     write_line(printable(line))
                 forget_typed(sys.stdin.fileno())
                 write_line("  Approve? [y/N]")
@@ -106,7 +106,7 @@ class OwnerQuestions:
         except GatewrightError as error:
             self._display.note(f"{error.message}; the run goes on waiting: gatewright approvals approve {request.request_id}")
 
-    async def _standing(self, request: ApprovalRequest) -> ApprovalStanding:
+    async def _load_standing(self, request: ApprovalRequest) -> ApprovalStanding:
         wanted = ApprovalsRequest(run_id=request.run_id, details=True)
         async with open_inbox(self._place) as inbox:
             listed = (await inbox.listed(wanted)).approvals

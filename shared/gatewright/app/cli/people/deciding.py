@@ -52,13 +52,13 @@ def approve(
 
     Each request receives its own signature. Either all decisions are valid, or none is.
     """
-    _decide(names, _answer("approve", person, key, comment, phrase), json_output=json_output)
+    _decide(names, _build_answer("approve", person, key, comment, phrase), json_output=json_output)
 
 
 @reported
 def reject(names: Named, *, key: Key = None, person: As = "", comment: Comment = "", json_output: JsonOutput = False) -> None:
     """Reject requests; the run ends without landing."""
-    _decide(names, _answer("reject", person, key, comment), json_output=json_output)
+    _decide(names, _build_answer("reject", person, key, comment), json_output=json_output)
 
 
 @reported
@@ -71,7 +71,7 @@ def comment(
     json_output: JsonOutput = False,
 ) -> None:
     """Add a comment; the run keeps waiting."""
-    _decide(names, _answer("comment", person, key, text), json_output=json_output)
+    _decide(names, _build_answer("comment", person, key, text), json_output=json_output)
 
 
 @reported
@@ -88,7 +88,7 @@ def delegate(
 
     Afterwards you can neither answer them nor take them back.
     """
-    _decide(names, replace(_answer("delegate", person, key, comment), delegate_to=to), json_output=json_output)
+    _decide(names, replace(_build_answer("delegate", person, key, comment), delegate_to=to), json_output=json_output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Answer:
     delegate_to: str | None = None
 
 
-def _answer(verdict: DecisionVerdict, person: str, key: Path | None, words: str, phrase: str | None = None) -> Answer:
+def _build_answer(verdict: DecisionVerdict, person: str, key: Path | None, words: str, phrase: str | None = None) -> Answer:
     from gatewright.app.cli.context import find_place
 
     return Answer(verdict, *signing_identity(find_place(), person, key), words, phrase)

@@ -81,7 +81,7 @@ class Notifier:
         import msgspec
 
         delivered = True
-        for way, send in (("command", self._run), ("webhook", self._post)):
+        for way, send in (("command", self._run_command), ("webhook", self._post)):
             new = self.new(way, found) if getattr(self, way) else []
             if not new or (way == "webhook" and self.clock() < self.due):
                 continue
@@ -91,7 +91,7 @@ class Notifier:
                 delivered = False
         return delivered
 
-    def _run(self, data: bytes) -> bool:
+    def _run_command(self, data: bytes) -> bool:
         import shlex
         import subprocess
 
@@ -177,7 +177,7 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
 
     if once:
         async with open_inbox(place) as inbox:
-            delivered = await _look(inbox, notifier, json_output=json_output)
+            delivered = await _notify_new(inbox, notifier, json_output=json_output)
         if not delivered:
             raise UnavailableError("a notice was not delivered, see above", code="notice_failed")
         return
@@ -185,7 +185,7 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
         try:
             async with open_inbox(place) as inbox:
                 while True:
-                    if not await _look(inbox, notifier, json_output=json_output):
+                    if not await _notify_new(inbox, notifier, json_output=json_output):
                         note("a notice was not delivered; it is sent again after a pause")
                     await asyncio.sleep(every)
         except UnavailableError as error:
@@ -193,7 +193,7 @@ async def watch_inbox(place: CommandContext, notifier: Notifier, every: float, *
             await asyncio.sleep(every)
 
 
-async def _look(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) -> bool:
+async def _notify_new(inbox: ApprovalInbox, notifier: Notifier, *, json_output: bool) -> bool:
     """Print new requests, and send them to command and webhook; return whether every notice was delivered."""
     import asyncio
 

@@ -58,9 +58,9 @@ def vote(
     review_vote = vote_of(colour, scope, rationale, evidence, mitigation or [])
     found = asyncio.run(cast(name, review_vote, *signing_identity(find_place(), person, key)))
     if json_output:
-        emit(_plain(found))
+        emit(_review_document(found))
         return
-    for line in _lines(found):
+    for line in _review_lines(found):
         write_line(line)
 
 
@@ -80,15 +80,15 @@ def status(name: Name, json_output: JsonOutput = False) -> None:
             write_line(line)
         return
     if json_output:
-        emit(_plain(found))
+        emit(_review_document(found))
         return
-    for line in _lines(found):
+    for line in _review_lines(found):
         write_line(line)
     if found.review is not None and found.review.phase == "REVIEW":
         note("`gatewright review vote RUN green|yellow|red` votes; `gatewright approvals show RUN` shows the change")
 
 
-def _plain(found: ApprovalStanding) -> dict[str, object]:
+def _review_document(found: ApprovalStanding) -> dict[str, object]:
     import msgspec
 
     request = found.request
@@ -108,7 +108,7 @@ def _plain_draft(run_id: str, draft: ReviewStanding) -> dict[str, object]:
     return {**nothing, "run_id": run_id, "review": msgspec.to_builtins(draft)}
 
 
-def _lines(found: ApprovalStanding) -> list[str]:
+def _review_lines(found: ApprovalStanding) -> list[str]:
     standing = found.review
     if standing is None:
         return []

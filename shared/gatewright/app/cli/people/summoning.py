@@ -105,12 +105,12 @@ def lines_of(listed: SummonsList) -> Iterator[str]:
         if each.answer is None:
             yield "  no answer yet"
         else:
-            yield from _answer(each.answer)
+            yield from _summons_answer_lines(each.answer)
     if not listed.summonses:
         yield f"no role was asked about {listed.run_id}"
 
 
-def _answer(answer: SummonsAnswer) -> Iterator[str]:
+def _summons_answer_lines(answer: SummonsAnswer) -> Iterator[str]:
     if answer.status == "NOT_ANSWERED":
         yield printable(f"  not answered: {answer.code}: {answer.message}")
         return

@@ -199,10 +199,12 @@ def _begin_order(context: typer.Context, options: RunOptions, *, verbose: bool, 
     from gatewright.app.cli.run.ahead import Begun, begin_ahead
 
     with contextlib.nullcontext(context.obj) if isinstance(context.obj, Begun) else begin_ahead() as begun:
-        raise typer.Exit(_run(begun, options, verbose=verbose, json_output=json_output))
+        raise typer.Exit(_run_order(begun, options, verbose=verbose, json_output=json_output))
 
 
-def _run(begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool, revert: WantedRevert | None = None) -> int:
+def _run_order(
+    begun: Begun, options: RunOptions, *, verbose: bool, json_output: bool, revert: WantedRevert | None = None
+) -> int:
     # Imported late: it takes half as long as the start of the fork server, which runs on another core.
     from gatewright.app.cli.run.ahead import linger_minutes
     from gatewright.app.cli.run.start import start_run
@@ -241,7 +243,7 @@ All gates and approvals apply.
 
     wanted = WantedRevert(run_id, options, target_ref, repo, reason)
     with contextlib.nullcontext(context.obj) if isinstance(context.obj, Begun) else begin_ahead() as begun:
-        raise typer.Exit(_run(begun, options.order, verbose=verbose, json_output=json_output, revert=wanted))
+        raise typer.Exit(_run_order(begun, options.order, verbose=verbose, json_output=json_output, revert=wanted))
 
 
 def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:

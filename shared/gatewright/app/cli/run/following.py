@@ -46,7 +46,7 @@ async def events_to_the_seal(
     ended = ""
     async with contextlib.aclosing(client.follow(run_id)) as events:
         while True:
-            coming = asyncio.ensure_future(_next(events))
+            coming = asyncio.ensure_future(_next_event(events))
             waited = 0.0
             try:
                 while not (await asyncio.wait({coming}, timeout=patience if ended else None))[0]:
@@ -65,7 +65,7 @@ async def events_to_the_seal(
             yield record
 
 
-async def _next(events: AsyncGenerator[OrchestratorEvent, None]) -> OrchestratorEvent | None:
+async def _next_event(events: AsyncGenerator[OrchestratorEvent, None]) -> OrchestratorEvent | None:
     return await anext(events, None)
 
 

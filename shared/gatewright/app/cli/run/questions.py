@@ -80,11 +80,11 @@ class TerminalQuestions:
             left = deadline - asyncio.get_running_loop().time()
             if left > 0 and not self._ended:
                 with self._display.asking():
-                    allow = await self._ask(question, left)
+                    allow = await self._ask_person(question, left)
         with contextlib.suppress(BusError):
             await self._client.answer_question(question, allow=allow)
 
-    async def _ask(self, question: AgentQuestion, seconds: float) -> bool:
+    async def _ask_person(self, question: AgentQuestion, seconds: float) -> bool:
         write_line(f"? {printable(question.agent)} asks leave to run: {printable(question.subject)}")
         forget_typed(sys.stdin.fileno())  # Input at the prompt is an answer.
         write_line(f"  allow it this once? [y/N] ({seconds:.0f} s, Ctrl-C refuses)")

@@ -104,8 +104,8 @@ def prepare(
     Raises:
         MalformedError: ``invalid_input``, with one fault for each missing or wrong option.
     """
-    faults = [*(_missing(options) if not propose else ()), *_contradictions(options)]
-    repository = _repository(options, here, faults)
+    faults = [*(_missing_options(options) if not propose else ()), *_contradictions(options)]
+    repository = _find_repository(options, here, faults)
     options = _with_exact_refs(options, repository, faults)
     allow = tuple(in_repository(path, repository, here, "/allowed_paths", faults) for path in options.allow)
     opened = "/scope/allow_protected_paths"
@@ -137,7 +137,10 @@ def prepare(
             # The gate distinguishes permission to change from being a test; for a person it is one question.
             "allowed_paths": tuple(dict.fromkeys((*options.allow, *options.allow_tests))),
             **({} if kind.lands else _without_change(options, commits)),
-            "acceptance_tests": (*_tests("test", options.tests, options), *_tests("hidden", options.hidden_tests)),
+            "acceptance_tests": (
+                *_acceptance_tests("test", options.tests, options),
+                *_acceptance_tests("hidden", options.hidden_tests),
+            ),
         },
         repository=Repository(url=repository, target_ref=target, landing=options.land),
         requested_by=user_name(),
@@ -268,7 +271,7 @@ def _decided_later(shown: Environments) -> bool:
     return any(each.prefix or each.image for each in ENVIRONMENTS_FILE.load(AgentSettings.load().policies).policy.profiles)
 
 
-def _tests(name: str, commands: tuple[str, ...], options: RunOptions | None = None) -> tuple[AcceptanceTest, ...]:
+def _acceptance_tests(name: str, commands: tuple[str, ...], options: RunOptions | None = None) -> tuple[AcceptanceTest, ...]:
     """Return the tests, of which the last one writes the files that ``options`` declare."""
     tests = tuple(
         AcceptanceTest(name=f"{name}-{number}", cmd=command, must_pass=True, hidden=name == "hidden")
@@ -305,7 +308,7 @@ def _source_of(options: RunOptions, here: Path, faults: list[Fault]) -> ChangeSo
     """Return the source of the change, or of the findings of a search."""
     kind = KINDS[options.task_type]
     if kind.lands:
-        return _answer(options, faults)
+        return _change_source(options, faults)
     if not kind.searches:
         return ChangeSource(Executor(kind="command"))
     documents = read_documents(options.documents, here, faults)
@@ -316,7 +319,7 @@ def _source_of(options: RunOptions, here: Path, faults: list[Fault]) -> ChangeSo
     return ChangeSource(Executor(kind="reply", artifacts=(_FINDINGS,)), (*documents, *findings))
 
 
-def _answer(options: RunOptions, faults: list[Fault]) -> ChangeSource:
+def _change_source(options: RunOptions, faults: list[Fault]) -> ChangeSource:
     """Return the source of the change: an agent or model, an existing answer, or several of them."""
     given = options.candidates
     if given is None:
@@ -355,7 +358,7 @@ def with_artifacts(request: RunRequest, artifacts: tuple[Artifact, ...]) -> RunR
     return msgspec.structs.replace(request, artifacts=artifacts)
 
 
-def _missing(options: RunOptions) -> list[Fault]:
+def _missing_options(options: RunOptions) -> list[Fault]:
     faults = []
     kind = KINDS[options.task_type]
     if (kind.plans or kind.searches) and not (options.request.strip() or options.head):
@@ -420,7 +423,7 @@ def _contradictions(options: RunOptions) -> list[Fault]:
     return faults
 
 
-def _repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
+def _find_repository(options: RunOptions, here: Path, faults: list[Fault]) -> str:
     given = options.repo
     if given is None:
         top = find_repository(here)

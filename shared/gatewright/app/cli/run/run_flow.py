@@ -75,7 +75,7 @@ class RunFlow:
         async with self.session as session:
             self._in_session = True
             run_id = self._run_id = await self._submit_once(session)
-            await self._follow(session, run_id)
+            await self._follow_run(session, run_id)
             if self.view is not None:
                 self.view = await with_details(self.view, session.client.get_artifact)
                 self.view = await with_proposal(self.view, session.client)
@@ -83,7 +83,7 @@ class RunFlow:
     async def _submit_once(self, session: StackSession) -> str:
         """Submit and return the run id. An interrupt checks whether the run was accepted: an unwanted run must not continue."""
         submitting = asyncio.create_task(self._submit(session.client, STARTING_PATIENCE))
-        done = await self._first(submitting, session)
+        done = await self._await_first(submitting, session)
         if done is not None:
             return await done
         try:
@@ -93,7 +93,7 @@ class RunFlow:
         except (BusError, TimeoutError):
             raise _LeftError from None
 
-    async def _first(
+    async def _await_first(
         self, work: asyncio.Task[T], session: StackSession, patience: float | None = None
     ) -> asyncio.Task[T] | None:
         """Return ``work`` when it is done; None if it was cancelled by a stop, or if ``patience`` has run out.
@@ -120,15 +120,15 @@ class RunFlow:
         request = with_artifacts(self.prepared.request, tuple(attached))
         return await client.submit_request(request, patience=patience)
 
-    async def _follow(self, session: StackSession, run_id: str) -> None:
+    async def _follow_run(self, session: StackSession, run_id: str) -> None:
         following = asyncio.create_task(self._show_events(session, run_id))
         try:
-            done = await self._first(following, session)
+            done = await self._await_first(following, session)
             if done is None:
                 if self._unread is None:
                     self.display.note("aborting the run; interrupt again to leave at once")
                 await session.client.abort(run_id, "interrupted at the command line")
-                done = await self._first(following, session, ABORT_PATIENCE)
+                done = await self._await_first(following, session, ABORT_PATIENCE)
             if done is not None:
                 await done
         finally:

@@ -78,13 +78,13 @@ def _compile(number: int, sources: Sequence[Any], here: str) -> None:
     source = Path(here, path)
     made = Path(OUTPUT, f".{number}")
     try:
-        name = _rewritten(source, made) if rewritten else _plain(source, made)
+        name = _rewritten(source, made) if rewritten else _compile_file(source, made)
     except Exception:  # noqa: BLE001 - whatever is wrong with one source: it is compiled when it is imported
         return
     made.replace(Path(OUTPUT, f"{number}-{name}"))
 
 
-def _plain(source: Path, made: Path) -> str:
+def _compile_file(source: Path, made: Path) -> str:
     mode = py_compile.PycInvalidationMode.CHECKED_HASH
     py_compile.compile(str(source), cfile=str(made), dfile=str(source), doraise=True, invalidation_mode=mode)
     return Path(importlib.util.cache_from_source(str(source))).name
@@ -123,25 +123,25 @@ def _imported(path: str, numbers: Mapping[str, int], roots: Sequence[str]) -> It
     for module, names, modules in _IMPORT.findall(text):
         if module:
             dotted = module.decode("ascii", "replace")
-            more = [f"{dotted.rstrip('.')}.{name}" if dotted.strip(".") else dotted + name for name in _names(names)]
+            more = [f"{dotted.rstrip('.')}.{name}" if dotted.strip(".") else dotted + name for name in _parse_names(names)]
             wanted = [dotted, *more]
         else:
-            wanted = _names(modules)
+            wanted = _parse_names(modules)
         for each in wanted:
             bare = each.lstrip(".")
             above = own
             for _ in range(len(each) - len(bare) - 1):
                 above = posixpath.dirname(above)
             for folder in (above,) if each != bare else (*roots, "", own):
-                yield from _files(folder, bare, numbers)
+                yield from _module_files(folder, bare, numbers)
 
 
-def _names(text: bytes) -> list[str]:
+def _parse_names(text: bytes) -> list[str]:
     words = [word.split() for word in text.strip().strip(b"()").split(b",")]
     return [word[0].decode("ascii", "replace") for word in words if word]
 
 
-def _files(folder: str, dotted: str, numbers: Mapping[str, int]) -> Iterator[str]:
+def _module_files(folder: str, dotted: str, numbers: Mapping[str, int]) -> Iterator[str]:
     place = folder
     for part in filter(None, dotted.split(".")):
         place = posixpath.join(place, part)

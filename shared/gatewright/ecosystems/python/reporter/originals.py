@@ -112,13 +112,13 @@ class Originals:
             self._note(_members(each.__name__, each))
         self._note([(f"builtins.{name}", vars(builtins), name) for name in _BUILTINS])
         self._note([(f"{module}.{name}", vars(sys.modules[module]), name) for module, name in _PROCESS])
-        self._load(_HELD)
+        self._load_modules(_HELD)
 
     def note_loaded(self) -> None:
         """Record modules loaded since; differences from their files are changes."""
-        self._load(self._wanted)
+        self._load_modules(self._wanted)
 
-    def _load(self, held: tuple[str, ...]) -> None:
+    def _load_modules(self, held: tuple[str, ...]) -> None:
         for name in self._wanted:
             module = sys.modules.get(name)
             if isinstance(module, ModuleType) and name not in self._modules:
@@ -227,11 +227,11 @@ class Originals:
         if type(loader).__name__ not in ("SourceFileLoader", "AssertionRewritingHook") or not isinstance(place, str):
             return  # an interpreter that brings them in another way
         code = _get_code(SourceFileLoader(module.__name__, place), module.__name__)
-        own = {_key(each): each for each in _within(code)}
+        own = {_code_key(each): each for each in _nested_codes(code)}
         for each in noted:
             for function, made, _, _ in each.parts:
                 if made.co_filename == place:
-                    good = own.get(_key(made)) == made
+                    good = own.get(_code_key(made)) == made
                 elif _exists(made.co_filename):
                     good = self._order.here(made.co_filename) is None and _is_written(made, kept=True)
                 else:
@@ -285,15 +285,15 @@ def _made_of(function: Any) -> tuple[Any, Any, Any, Any]:
     return function, function.__code__, function.__defaults__, function.__kwdefaults__
 
 
-def _key(made: CodeType) -> tuple[str, int]:
+def _code_key(made: CodeType) -> tuple[str, int]:
     return made.co_name, made.co_firstlineno
 
 
-def _within(code: Any) -> Iterator[CodeType]:
+def _nested_codes(code: Any) -> Iterator[CodeType]:
     if isinstance(code, CodeType):
         yield code
         for constant in code.co_consts:
-            yield from _within(constant)
+            yield from _nested_codes(constant)
 
 
 def _is_generated(key: str) -> bool:
@@ -313,8 +313,8 @@ def _is_written(code: CodeType, *, kept: bool = False) -> bool:
                     made = _compile(file.read(), place, "exec", dont_inherit=True)
         except (OSError, SyntaxError, ValueError, ImportError):
             return False
-        _codes_of_files[place] = list(_within(made))
-    return any(_key(each) == _key(code) and each == code for each in _codes_of_files[place])
+        _codes_of_files[place] = list(_nested_codes(made))
+    return any(_code_key(each) == _code_key(code) and each == code for each in _codes_of_files[place])
 
 
 def _is_installed(code: CodeType) -> bool:

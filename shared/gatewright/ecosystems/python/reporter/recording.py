@@ -165,14 +165,14 @@ class Recorder:
 
     def _returned(self, begun: _Begun | None, value: Any) -> Any:
         if begun is not None:
-            self._end(begun, "returned", value)
+            self._record_end(begun, "returned", value)
         return value
 
     def _raised(self, begun: _Begun | None) -> None:
         if begun is not None:
-            self._end(begun, "raised", sys.exc_info()[1])
+            self._record_end(begun, "raised", sys.exc_info()[1])
 
-    def _end(self, begun: _Begun, kind: str, value: Any) -> None:
+    def _record_end(self, begun: _Begun, kind: str, value: Any) -> None:
         was, self._busy.now = getattr(self._busy, "now", False), True
         try:
             begun.record["digest"] = replaying.outcome_of(kind, value, begun.arguments, taking=False).digest
@@ -224,13 +224,13 @@ def _outer_functions(body: list[ast.stmt], above: str) -> Iterator[tuple[str, An
 def _instrument(node: Any, number: int) -> None:
     """Put the calls into one function."""
     arguments = node.args
-    positional: list[ast.expr] = [_load(each.arg) for each in [*getattr(arguments, "posonlyargs", ()), *arguments.args]]
+    positional: list[ast.expr] = [_name_node(each.arg) for each in [*getattr(arguments, "posonlyargs", ()), *arguments.args]]
     if arguments.vararg is not None:
-        positional.append(ast.Starred(_load(arguments.vararg.arg), ast.Load()))
+        positional.append(ast.Starred(_name_node(arguments.vararg.arg), ast.Load()))
     keys: list[ast.expr | None] = [ast.Constant(each.arg) for each in arguments.kwonlyargs]
-    values: list[ast.expr] = [_load(each.arg) for each in arguments.kwonlyargs]
+    values: list[ast.expr] = [_name_node(each.arg) for each in arguments.kwonlyargs]
     if arguments.kwarg is not None:
-        keys, values = [*keys, None], [*values, _load(arguments.kwarg.arg)]
+        keys, values = [*keys, None], [*values, _name_node(arguments.kwarg.arg)]
     begun = _invoke(_CALL, ast.Constant(number), ast.Tuple(positional, ast.Load()), ast.Dict(keys, values))
     kept: ast.stmt = ast.Assign([ast.Name(_KEPT, ast.Store())], begun)
     body = list(node.body)
@@ -244,9 +244,9 @@ def _watched(body: list[ast.stmt]) -> list[ast.stmt]:
     returns = _Returns()
     watched = [returns.visit(each) for each in body]
     again = ast.ExceptHandler(
-        ast.Name("BaseException", ast.Load()), None, [ast.Expr(_invoke(_RAISE, _load(_KEPT))), ast.Raise(None, None)]
+        ast.Name("BaseException", ast.Load()), None, [ast.Expr(_invoke(_RAISE, _name_node(_KEPT))), ast.Raise(None, None)]
     )
-    end = ast.Expr(_invoke(_RETURN, _load(_KEPT), ast.Constant(None)))
+    end = ast.Expr(_invoke(_RETURN, _name_node(_KEPT), ast.Constant(None)))
     return [ast.Try(watched, [again], [], []), end]
 
 
@@ -255,7 +255,7 @@ class _Returns(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         value = node.value if node.value is not None else ast.Constant(None)
-        return ast.copy_location(ast.Return(_invoke(_RETURN, _load(_KEPT), value)), node)
+        return ast.copy_location(ast.Return(_invoke(_RETURN, _name_node(_KEPT), value)), node)
 
     def _leave(self, node: ast.AST) -> ast.AST:
         return node
@@ -274,9 +274,9 @@ def _yields(function: ast.AST) -> bool:
     return False
 
 
-def _load(name: str) -> ast.expr:
+def _name_node(name: str) -> ast.expr:
     return ast.Name(name, ast.Load())
 
 
 def _invoke(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(_load(name), list(arguments), [])
+    return ast.Call(_name_node(name), list(arguments), [])

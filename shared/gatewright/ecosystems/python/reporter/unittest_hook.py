@@ -68,13 +68,13 @@ class _Waiting:
             token = channel.take_token()
             if token:
                 emit = channel.open_channel(self._order.pipe, token)
-                _change(module, _Reporter(self._order, self._seen, self._tracer, self._recorder, emit))
+                _wrap_runner(module, _Reporter(self._order, self._seen, self._tracer, self._recorder, emit))
 
         spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
         return spec
 
 
-def _change(module: Any, reporter: _Reporter) -> None:
+def _wrap_runner(module: Any, reporter: _Reporter) -> None:
     runner = module.TextTestRunner
     run, make_result = runner.run, runner._makeResult  # noqa: SLF001 - the one place where every result comes from
 
@@ -176,7 +176,7 @@ class _Reporter:
             name = _id(self._order, test)
             self._touched(name)
             self._ended(name)
-            self._look(name)
+            self._check_places(name)
             return stop(test)
 
         def add_subtest(test: Any, part: Any, error: Any) -> Any:
@@ -192,12 +192,12 @@ class _Reporter:
             if outcome == "failed" or name not in self._states:
                 self._states[name] = outcome
             if name not in self._tests:  # a class or module that could not be set up, or is skipped by that
-                self._whole(test, name, outcome)
+                self._record_holder(test, name, outcome)
             return method(test, *arguments)
 
         return heard
 
-    def _whole(self, holder: Any, name: str, outcome: str) -> None:
+    def _record_holder(self, holder: Any, name: str, outcome: str) -> None:
         owner = str(holder.id()).rpartition("(")[2].rstrip(")")
         if outcome != "skipped":
             self._ended(name)
@@ -208,7 +208,7 @@ class _Reporter:
                 self._states[each] = outcome
                 self._ended(each)
 
-    def _look(self, name: str) -> None:
+    def _check_places(self, name: str) -> None:
         """Check few places between two tests; a test module may have replaced them while it runs."""
         if self._kept is not None:
             self._patched.update(self._kept.changed_now(name.partition("::")[0]))

@@ -76,11 +76,11 @@ class Watch:
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_runtest_call(self, item: Any) -> Iterator[None]:
         self._failed.clear()
-        self._look(item)
+        self._check_places(item)
         outcome: Any = yield
         if outcome.excinfo is not None:
             self._failed.add((item.nodeid, "call"))
-        self._look(item)
+        self._check_places(item)
 
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[None]:
@@ -108,7 +108,7 @@ class Watch:
         for place in self._on_the_way():
             self.found[f"the outcome of {name}, which failed and was reported as passed"] = place
 
-    def _look(self, item: Any) -> None:
+    def _check_places(self, item: Any) -> None:
         """Check a few places; a test may have replaced them for its own duration."""
         self._look_for_strangers()
         self.found.update(self._kept.changed_now(self._name(item.nodeid).partition("::")[0]))

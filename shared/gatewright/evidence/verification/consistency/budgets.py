@@ -29,7 +29,7 @@ def check_budgets(replayed: ReplayedRun) -> Iterator[Contradiction]:
             case (
                 e.ContractCompiled() | e.PlanAccepted() | e.TaskFinished() | e.ReviewReceived() | e.TestsReceived() | e.Landed()
             ):
-                yield from _within(moment)  # 1
+                yield from _budget_contradictions(moment)  # 1
             case e.BudgetExceeded():
                 yield from _used_up(moment, moment.payload)  # 2
             case e.UsageReported(task_id=task_id, usage=usage):
@@ -41,7 +41,7 @@ def check_budgets(replayed: ReplayedRun) -> Iterator[Contradiction]:
                 pass
 
 
-def _within(moment: Moment) -> Iterator[Contradiction]:
+def _budget_contradictions(moment: Moment) -> Iterator[Contradiction]:
     when = just_before(moment.record.ts)
     gone = excess(moment.whole, when) if when is not None and just_before(moment.before.created_at) is not None else None
     # A landing may finish after the deadline: nothing starts after the wall time has expired, and nothing is rolled back.

@@ -20,11 +20,11 @@ CODE = "inventory_contradicts"
 def check_inventories(replayed: ReplayedRun, reading: Reading, step: int) -> Iterator[Contradiction]:
     """Check each test report: figures exist exactly with an inventory, of its digest, and follow from it."""
     for task_id, tests in replayed.history.tests.items():
-        for words in _faults(tests, reading, step):
+        for words in _inventory_faults(tests, reading, step):
             yield Contradiction(CODE, layout.test(task_id), layout.EVENTS, words)
 
 
-def _faults(tests: TestReport, reading: Reading, step: int) -> Iterator[str]:
+def _inventory_faults(tests: TestReport, reading: Reading, step: int) -> Iterator[str]:
     figures = tests.inventory
     stored = [artifact.sha256.lower() for artifact in tests.artifacts if artifact.name == ARTIFACT]
     if stored != ([figures.sha256] if figures is not None else []):

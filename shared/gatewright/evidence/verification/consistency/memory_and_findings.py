@@ -47,11 +47,11 @@ def check_memory(replayed: ReplayedRun, reading: Reading, step: int) -> Iterator
     path = layout.artifact(digests.pop())
     data = reading.document(path, step) if path in reading.listed else None
     if data is not None:  # another check reports withheld artifacts
-        for words in _faults(data, replayed.run):
+        for words in _memory_faults(data, replayed.run):
             yield Contradiction(CODE, path, layout.EVENTS, words)
 
 
-def _faults(data: bytes, run: Run) -> Iterator[str]:
+def _memory_faults(data: bytes, run: Run) -> Iterator[str]:
     try:
         memory = codec.decode(data, CanonicalMemory)
     except MalformedError as error:

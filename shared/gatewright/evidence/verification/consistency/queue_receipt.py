@@ -50,12 +50,12 @@ def _landing_facts(run: Run, landed: e.Landed, patch: bytes) -> LandingFacts:
         commit=landed.commit,
         tree=landed.tree,
         previous=landed.previous or "",
-        changes=tuple(_change(file) for file in files_of(patch)),
+        changes=tuple(_queue_change(file) for file in files_of(patch)),
         commands=frozenset(tuple(parse_command(test.cmd)) for test in tests if test.must_pass),
     )
 
 
-def _change(file: FilePatch) -> Change:
+def _queue_change(file: FilePatch) -> Change:
     path = file.new if file.new is not None else file.old or b""
     return Change(
         path=path.decode("utf-8", "backslashreplace"),

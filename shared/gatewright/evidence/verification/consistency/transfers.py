@@ -48,7 +48,7 @@ def check_transfers(replayed: ReplayedRun) -> Iterator[Contradiction]:
     for moment in replayed.moments:
         match moment.payload:
             case e.TransferPlanned():
-                words = _faults(moment, moment.payload, FILE in accepted.policies)  # 1, 2, 3
+                words = _transfer_faults(moment, moment.payload, FILE in accepted.policies)  # 1, 2, 3
             case e.ContractCompiled() | e.PlanAccepted() | e.FixOrdered() | e.TaskDispatched():
                 words = _contract_faults(moment.before, moment.payload)  # 4
             case e.Landed() | e.TaskFinished(accepted=True):
@@ -59,7 +59,7 @@ def check_transfers(replayed: ReplayedRun) -> Iterator[Contradiction]:
             yield moment.contradiction(TRANSFER, layout.EVENTS, layout.EVENTS, each)
 
 
-def _faults(moment: Moment, event: e.TransferPlanned, ruled: bool) -> Iterator[str]:
+def _transfer_faults(moment: Moment, event: e.TransferPlanned, ruled: bool) -> Iterator[str]:
     run, manifest = moment.before, event.manifest
     if not ruled:
         yield f"a transfer was planned, and the policy had no {FILE}"
@@ -126,7 +126,7 @@ def check_recorded_calls(replayed: ReplayedRun, reading: Reading, step: int) -> 
     for moment in replayed.moments:
         for role, task_id, artifacts, usage in _answers_at(replayed, moment):
             kept = records_in(artifacts)
-            path = _place(reading, kept) if kept is not None else layout.EVENTS
+            path = _find_file(reading, kept) if kept is not None else layout.EVENTS
             if not path:
                 continue
             records = _records(reading, kept, path, step) if kept is not None else None
@@ -159,7 +159,7 @@ def _consulted_answer(role: str, task_id: str, consultation: Consultation | None
         yield role, task_id, consultation.artifacts, None
 
 
-def _place(reading: Reading, kept: Artifact) -> str:
+def _find_file(reading: Reading, kept: Artifact) -> str:
     """Return the file with exactly these bytes; empty where a redaction has changed them."""
     digest = layout.digest_of(kept.uri)
     same = (path for path, facts in reading.facts.items() if facts.sha256 == digest and facts.size <= MAX_DOCUMENT_BYTES)

@@ -42,7 +42,7 @@ def check_acceptance(replayed: ReplayedRun) -> Iterator[Contradiction]:
     for broken in broken_by_artifacts(given):
         yield Contradiction(broken.code, layout.EVENTS, layout.CONTRACT, broken.detail)
     yield from _policies(run)  # 3
-    yield from _names(run)  # 2
+    yield from _check_people(run)  # 2
     yield from _document(replayed)  # 4
 
 
@@ -58,7 +58,7 @@ def _run_id(run: Run) -> Iterator[Contradiction]:
         yield Contradiction(RUN, layout.EVENTS, layout.REQUEST if own is not None else layout.META, words)
 
 
-def _names(run: Run) -> Iterator[Contradiction]:
+def _check_people(run: Run) -> Iterator[Contradiction]:
     """Check that the publisher and the people who ordered the run are named once and in order."""
     if not run.accepted.publisher:
         yield Contradiction(ORDER, layout.EVENTS, layout.META, "no publisher was recorded, and every run has one")

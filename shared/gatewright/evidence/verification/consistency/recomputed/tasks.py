@@ -131,7 +131,7 @@ def _ordered_again(moment: Moment, event: e.FixOrdered) -> Iterator[Contradictio
         return
     plan = layout.task_plan(run.plan.task_id) if run.plan is not None else layout.EVENTS
     expected = {}
-    for task, found in _faults(run, event.reason):
+    for task, found in _shown_faults(run, event.reason):
         if task.contract is not None:
             shown = shown_to_makers(found, run.contract)
             before = replace(task.contract, budget=run.contract.budget)
@@ -149,7 +149,7 @@ def _ordered_again(moment: Moment, event: e.FixOrdered) -> Iterator[Contradictio
             )
 
 
-def _faults(run: Run, reason: str) -> list[tuple[RunTask, FoundFault]]:
+def _shown_faults(run: Run, reason: str) -> list[tuple[RunTask, FoundFault]]:
     """Return the tasks that a fix round repeats, each with the fault shown to its maker."""
     order = revision_order(run)
     if order is not None and order.reason == reason:
