@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.hosts.next_actions import approval_entry
+from gatewright.app.cli.hosts.server import approval_entry
 from gatewright.app.cli.people.inbox import page, table
 from gatewright.app.console.common_look import fingerprint
 from gatewright.app.console.drawing import make_templates

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.hosts.next_actions import approval_entry
+from gatewright.app.cli.hosts.server import approval_entry
 from gatewright.app.cli.people.inbox import document_of, page, table
 from gatewright.app.console.drawing import make_templates
 from gatewright.app.top.detail_lines import standing_lines

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gatewright.app.cli.hosts.next_actions import approval_entry
+from gatewright.app.cli.hosts.server import approval_entry
 from gatewright.app.cli.people.agent_server import OrderedDecision, signing_summary
 from gatewright.app.cli.people.inbox import page
 from gatewright.app.cli.people.notices import digest

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from gatewright.app.cli.context import CommandContext
-from gatewright.app.cli.people.asking import question_lines
 from gatewright.app.cli.people.signing import owns_rule, signing_identity
+from gatewright.app.cli.run.questions import question_lines
 from gatewright.app.stack import state
 from gatewright.app.stack.own_policies import own_policies, owner_name
 from gatewright.app.stack.processes import identity

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gatewright.app.cli.people import reviewing
-from gatewright.app.cli.people.reviewing import _review_lines, status, vote_of
+from gatewright.app.cli.people import deciding
+from gatewright.app.cli.people.deciding import _review_lines, status, vote_of
 from gatewright.contracts import ApprovalList, codec
 from gatewright.contracts.people.approvals import ApprovalStanding
 from gatewright.contracts.people.review_votes import Mitigation, ReviewStanding
@@ -67,11 +67,11 @@ def test_the_status_of_a_review_that_is_to_come_is_a_draft(
     async def opened(_: object) -> AsyncIterator[DraftInbox]:
         yield DraftInbox()
 
-    monkeypatch.setattr(reviewing, "open_inbox", opened)
+    monkeypatch.setattr(deciding, "open_inbox", opened)
     status("run-1")
     assert capsys.readouterr().out.splitlines() == ["run-1: DRAFT", "wanting run-1 stands in S2"]
     status("run-1", json_output=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["run_id"], told["request_id"], told["review"]["phase"]) == ("run-1", None, "DRAFT")
     with pytest.raises(MalformedError, match="has no review"):
-        asyncio.run(reviewing.review_of("run-1.ask.1"))
+        asyncio.run(deciding.review_of("run-1.ask.1"))

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gatewright.app.cli.run.display import Display, JsonDisplay, PlainDisplay
+from gatewright.app.cli.run.display import Display, JsonDisplay, LiveDisplay, PlainDisplay
 from gatewright.app.cli.run.following import events_to_the_seal, follow_to_end
-from gatewright.app.cli.run.live import LiveDisplay
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.app.cli.runs.waits import Wait, WaitFinder, queue_waits
 from gatewright.bus.jetstream import queue_control

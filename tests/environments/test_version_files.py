@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatewright.app.cli.run.files import written_files
+from gatewright.app.cli.run.change_source import written_files
 from gatewright.app.environments.version_files import version_after, version_files
 from tests.ecosystems.python.trees import Tree
 

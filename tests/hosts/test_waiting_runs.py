@@ -11,7 +11,7 @@ import pytest
 
 from gatewright.app.cli.context import CommandContext
 from gatewright.app.cli.hosts.access import HostAccess
-from gatewright.app.cli.hosts.next_actions import ApprovalTools, NextActionTools
+from gatewright.app.cli.hosts.server import ApprovalTools, NextActionTools
 from gatewright.app.cli.runs.ledger_source import LedgerSource
 from gatewright.bus.memory.bus import MemoryBus
 from gatewright.client import Client

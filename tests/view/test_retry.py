@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from rich.console import Console
 
-from gatewright.app.cli.run.display import PlainDisplay
-from gatewright.app.cli.run.live import LiveDisplay
+from gatewright.app.cli.run.display import LiveDisplay, PlainDisplay
 from gatewright.app.cli.runs.result import closing_words, result_of, shown_lines
 from gatewright.contracts.reports import GateReport, Violation
 from gatewright.order_form.run_options import RunOptions

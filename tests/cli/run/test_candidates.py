@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gatewright.app.cli.run.change_source import candidate_count
-from gatewright.app.cli.run.proposing import leaves_open
 from gatewright.app.cli.run.request import prepare
+from gatewright.app.cli.run.run_flow import leaves_open
 from gatewright.contracts.vocabulary import Executor
 from gatewright.errors import MalformedError
 from gatewright.order_form.run_options import RunOptions

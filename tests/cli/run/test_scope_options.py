@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from gatewright.app.cli.run.proposing import confirm_proposal
 from gatewright.app.cli.run.request import prepare
+from gatewright.app.cli.run.run_flow import confirm_proposal
 from gatewright.contracts.vocabulary import ChangeKind, Scope
 from gatewright.order_form.run_options import RunOptions, row
 from tests.cli.conftest import MakeRepository

@@ -14,8 +14,7 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
-from gatewright.app.cli.run.display import JsonDisplay, PlainDisplay
-from gatewright.app.cli.run.live import LiveDisplay
+from gatewright.app.cli.run.display import JsonDisplay, LiveDisplay, PlainDisplay
 from gatewright.app.cli.runs.listing import run_details, run_story
 from gatewright.app.cli.runs.result import closing_words, failure_of, result_of
 from gatewright.contracts import AgentActivity, OrchestratorEvent, codec

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from gatewright.app.cli.branches import MirrorRefs, ref_lines
 from gatewright.app.cli.run import display as displays
-from gatewright.app.cli.run.display import PlainDisplay
-from gatewright.app.cli.run.live import LiveDisplay
+from gatewright.app.cli.run.display import LiveDisplay, PlainDisplay
 from gatewright.app.cli.runs.listing import RunEntry, run_entry, run_table, short_ids
 from gatewright.git.host.run_refs import RunRef
 from gatewright.view.run_view import RunView, advance

@@ -14,7 +14,6 @@ from gatewright.app.cli import (
     backups,
     check,
     console,
-    dead_letters,
     doctor,
     evidence,
     forge,
@@ -24,7 +23,6 @@ from gatewright.app.cli import (
     merge,
     prompts,
     queues,
-    refs,
     results,
     retention,
     run_context,
@@ -35,7 +33,7 @@ from gatewright.app.cli import (
     topology,
 )
 from gatewright.app.cli.help_screen import HelpGroup, use_plain_help
-from gatewright.app.cli.people import deciding, reviewing, sign_agent, summoning
+from gatewright.app.cli.people import deciding, sign_agent
 from gatewright.app.cli.run import commands as run
 from gatewright.version import __version__
 
@@ -96,9 +94,7 @@ for module in (
     run,
     agents,
     deciding,
-    reviewing,
     run_context,
-    summoning,
     show,
     stack,
     evidence,
@@ -108,13 +104,11 @@ for module in (
     prompts,
     topology,
     identities,
-    dead_letters,
     queues,
     merge,
     keys,
     check,
     hooks,
-    refs,
     backups,
     console,
     forge,

@@ -1,4 +1,6 @@
-"""Output of a command: one JSON document for programs, or text for people. No other module of the package writes to a stream.
+"""Output of a command: one JSON document for programs, or text for people; and lines that a person types after a question.
+
+No other module of the package writes to a stream.
 
 Paths, messages and names come from repositories and agents. All text for people passes ``printable`` first: an escape sequence
 in a file name must not reach the terminal.
@@ -6,14 +8,16 @@ in a file name must not reach the terminal.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
 import shutil
 import sys
+import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ParamSpec, TextIO
+from typing import Any, Final, ParamSpec, TextIO
 
 import typer
 
@@ -120,3 +124,32 @@ def write_whole(output: Path, data: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()
+
+
+_MOST_TYPED: Final = 4096
+
+
+def is_interactive() -> bool:
+    """Return whether a person can be asked: standard input and standard output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def forget_typed(terminal: int) -> None:
+    """Discard input from before a question was printed, since it is no answer. Only a terminal is affected."""
+    with contextlib.suppress(termios.error):
+        termios.tcflush(terminal, termios.TCIFLUSH)
+
+
+async def typed_line(terminal: int) -> str:
+    """Return the next typed line with its line end; empty at the end of the input."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(terminal, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(terminal)
+    try:
+        return os.read(terminal, _MOST_TYPED).decode("utf-8", "replace")
+    except OSError:
+        return ""

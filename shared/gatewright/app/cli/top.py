@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gatewright.app.cli.options import JsonOutput
-from gatewright.app.cli.output import emit, note, reported, write_line
-from gatewright.app.cli.terminal import is_interactive
+from gatewright.app.cli.output import emit, is_interactive, note, reported, write_line
 from gatewright.clock import SystemClock
 from gatewright.errors import MalformedError
 

@@ -1,33 +1,60 @@
 """The server: tools, resources and prompts of the modules in this package, and its transports.
 
 A host that starts it uses standard input and output; others use HTTP with a token.
+
+It shows pending requests and possible next actions of people; a host performs none of them and never decides. It reads
+committed files of one repository, bounded, without files that look like secrets. Their contents come from git objects, so links
+cannot lead outside, and ignored files are invisible.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from collections.abc import Callable
+import posixpath
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
+import pathspec
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from msgspec.structs import replace
 from pydantic import Field, ValidationError
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatewright.app.cli.hosts.access import MAX_TEXT, HostAccess, refusal
-from gatewright.app.cli.hosts.next_actions import ApprovalTools, NextActionTools
-from gatewright.app.cli.hosts.repository import RepositoryTools
-from gatewright.app.cli.hosts.run_tools import EvidenceTools, FollowingTools, SubmittingTools
+from gatewright.app.cli.hosts.access import MAX_TEXT, HostAccess, answer, excerpt, refusal, refuse_known_errors
+from gatewright.app.cli.hosts.run_tools import EvidenceTools, FollowingTools, RunName, SubmittingTools
 from gatewright.app.cli.outcome import as_known
+from gatewright.app.cli.runs.sources import RunPage, find_run
+from gatewright.app.cli.user_git import user_checkout
+from gatewright.app.feed.claims import ReportedClaims
 from gatewright.app.http_access import listening_socket
+from gatewright.clock import SystemClock
+from gatewright.contracts.run_status import MovedTarget
 from gatewright.errors import GatewrightError, MalformedError
+from gatewright.git.host.tree_at import TreeAt, tree_at
+from gatewright.prompts.repository_view import listing_of
+from gatewright.reasons import advice_for
+from gatewright.rules.people.delegations import holders
+from gatewright.run.state import AskedApproval, Run
+from gatewright.secret_names import IN_REPOSITORIES
+from gatewright.secrets.redaction import redact_output
+from gatewright.secrets.selection import DEFAULT_SCANNER, local_catalogue, make_scanner
 from gatewright.validation_faults import validation_faults
 from gatewright.version import __version__
+from gatewright.view.board import Board
+from gatewright.view.needs import Need, needs_of
+from gatewright.view.rows import BoardRow, row_of, with_target
+from gatewright.view.run_view import RunView
+from gatewright.work_documents.request_summary import gate_standing, request_summary, yes_words
 
 INSTRUCTIONS = (
     "Gatewright makes governed changes. A contract orders each one: it names the paths that may change and the commands that "
@@ -193,3 +220,242 @@ async def serve_http(server: MCPServer[None], host: str, port: int, token: str, 
     )
     with listening_socket(host, port) as listening:
         await uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).serve(sockets=[listening])
+
+
+_MOST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class NextActionTools:
+    """Tools that read the publisher's own runs, with the rules of the live page. Dead letters need an operator's identity."""
+
+    access: HostAccess
+
+    @refuse_known_errors
+    async def next_actions(self, limit: Annotated[int, Field(ge=1, le=_MOST)] = 20) -> CallToolResult:
+        """List what a person can do next about this publisher's runs, with the commands to type. It does none of them.
+
+        Open questions and silent runs first, of all open runs. Then the newest ``limit`` runs: failed ones,
+        then landed ones.
+        """
+        async with self.access.runs() as source:
+            waiting, newest = await source.open_runs(), await source.page(limit, None)
+        looked_at = {run.run_id for run in (*waiting.runs, *newest.runs)}
+        return answer({"actions": list(_actions(waiting, newest)), "looked_at": len(looked_at)})
+
+
+def _actions(waiting: RunPage, newest: RunPage) -> Iterator[dict[str, Any]]:
+    board = Board(rows={view.run.run_id: _row(view, waiting.claims) for view in waiting.views})
+    yield from map(_need_entry, needs_of(board, (), SystemClock().now(), waiting.claims.silent))
+    ended = [run for run in newest.runs if run.ended]
+    yield from (_failure_entry(run) for run in ended if run.failure is not None)
+    yield from (_landing_entry(run) for run in ended if run.landed is not None and run.landed.commit)
+
+
+def _row(view: RunView, claims: ReportedClaims) -> BoardRow:
+    row = row_of(view, 0)
+    return with_target(row, claims.moved.get(view.run.run_id))
+
+
+def _need_entry(need: Need) -> dict[str, Any]:
+    return {
+        "kind": need.kind,
+        "run_id": need.run_id,
+        "who": need.who,
+        "why": need.why,
+        "on_silence": need.on_silence,
+        "commands": need.commands,
+        "summary": msgspec.to_builtins(need.summary),
+    }
+
+
+def _failure_entry(run: Run) -> dict[str, Any]:
+    code = run.failure.code if run.failure is not None else ""
+    return {
+        "kind": "failed",
+        "run_id": run.run_id,
+        "who": "the publisher",
+        "why": code,
+        "advice": advice_for(code, run.run_id),
+        "commands": (f"gatewright show {run.run_id}",),
+    }
+
+
+def _landing_entry(run: Run) -> dict[str, Any]:
+    landed = run.landed
+    return {
+        "kind": "landed",
+        "run_id": run.run_id,
+        "who": "the publisher",
+        "why": f"{landed.ref} at {landed.commit}" if landed is not None else "",
+        "commands": (f"gatewright verify {run.run_id}",),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalTools:
+    """Tools that read the publisher's own runs, so that no approver's identity is needed here."""
+
+    access: HostAccess
+
+    @refuse_known_errors
+    async def list_approvals(
+        self,
+        run_id: RunName | None = None,
+        limit: Annotated[int, Field(ge=1, le=_MOST)] = 20,
+    ) -> CallToolResult:
+        """List the open requests for people of this publisher's runs, with the command to decide. It decides nothing.
+
+        It covers every open run. ``total`` counts the requests; ``waiting`` holds the first ``limit`` of them.
+        """
+        async with self.access.runs() as source:
+            if run_id is not None:
+                wanted = await find_run(source, run_id)
+                views, moved = [await source.view(wanted)], (await source.claims(wanted)).moved
+            else:
+                page = await source.open_runs()
+                views, moved = list(page.views), page.claims.moved
+        waiting = [
+            approval_entry(view, each, moved.get(view.run.run_id)) for view in views for each in _pending_approvals(view.run)
+        ]
+        return answer({"waiting": waiting[:limit], "total": len(waiting), "looked_at": len(views)})
+
+
+def _pending_approvals(run: Run) -> list[AskedApproval]:
+    return [each for each in run.approvals.values() if each.status == "pending"] if not run.ended else []
+
+
+def approval_entry(view: RunView, asked: AskedApproval, moved: MovedTarget | None = None) -> dict[str, Any]:
+    """Describe a request for a host. Everything that would be sent to model providers is listed in full."""
+    request = asked.request
+    summary = replace(request_summary(view.run, asked, map(gate_standing, view.gates)), moved=moved)
+    return {
+        "request_id": request.request_id,
+        "run_id": request.run_id,
+        "why": summary.why,
+        "summary": msgspec.to_builtins(summary),
+        "transfers": msgspec.to_builtins(request.transfers),
+        "rule": request.rule,
+        "risk": request.risk,
+        "approvers": holders(asked),
+        "expires_at": request.expires_at,
+        "on_silence": summary.on_silence,
+        "on_yes": yes_words(request, summary),
+        "decide_with": f"gatewright approvals show {request.request_id}",
+    }
+
+
+MOST_PATHS = 2000
+MOST_HITS = 200
+#: Maximum files that one search reads.
+MOST_SEARCHED = 5000
+_LINE = 300
+#: Names of files that are never shown, and folders that other tools created.
+_HIDDEN = (*IN_REPOSITORIES, ".git/", ".gatewright/", "node_modules/", ".venv/")
+_hidden = pathspec.GitIgnoreSpec.from_lines(_HIDDEN)
+
+Revision = Annotated[str, Field(max_length=200, description="A branch, tag or commit.")]
+RepositoryPath = Annotated[str, Field(max_length=1000, description="Relative to the top of the repository.")]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryTools:
+    """Tools for one repository. ``top``: a folder of it."""
+
+    top: Path
+
+    @refuse_known_errors
+    async def list_files(
+        self,
+        folder: RepositoryPath = "",
+        ref: Revision = "HEAD",
+        limit: Annotated[int, Field(ge=1, le=MOST_PATHS)] = 200,
+    ) -> CallToolResult:
+        """List committed files below a folder; if there are many, folders with their number of files. Discloses paths."""
+        commit, tree = await self._at(ref)
+        below = _folder(folder)
+        paths = [path for path in _shown_files(tree) if path.startswith(below)]
+        listed = listing_of(paths) if len(paths) > limit else sorted(paths)
+        return answer({"commit": commit, "files": len(paths), "paths": list(listed)[:limit], "cut": len(paths) > limit})
+
+    @refuse_known_errors
+    async def read_file(
+        self,
+        path: RepositoryPath,
+        ref: Revision = "HEAD",
+        first_line: Annotated[int, Field(ge=1)] = 1,
+        lines: Annotated[int, Field(ge=1, le=2000)] = 400,
+    ) -> CallToolResult:
+        """Read lines of one committed text file, without secrets. Discloses its content."""
+        commit, tree = await self._at(ref)
+        text, redacted = await self._read_text(tree, _check_path(path))
+        return answer({"commit": commit, "path": path, "redacted": redacted, **excerpt(text, first_line, lines)})
+
+    @refuse_known_errors
+    async def search_files(
+        self,
+        text: Annotated[str, Field(min_length=1, max_length=200, description="Exact text to find; not a pattern.")],
+        folder: RepositoryPath = "",
+        ref: Revision = "HEAD",
+        limit: Annotated[int, Field(ge=1, le=MOST_HITS)] = 50,
+    ) -> CallToolResult:
+        """Find lines of committed text files that contain a text, without secrets. Discloses these lines."""
+        commit, tree = await self._at(ref)
+        below = _folder(folder)
+        paths = sorted(path for path in _shown_files(tree) if path.startswith(below))
+        hits: list[dict[str, Any]] = []
+        for path in paths[:MOST_SEARCHED]:
+            content = await tree.read(path)
+            if content is None or text.encode() not in content or b"\0" in content:
+                continue
+            clean, _ = await self._clean(path, content)
+            hits += [{"path": path, "line": number, "text": line} for number, line in _matching(clean, text)]
+            if len(hits) > limit:
+                break
+        cut = len(hits) > limit or len(paths) > MOST_SEARCHED
+        return answer({"commit": commit, "hits": hits[:limit], "cut": cut})
+
+    async def _at(self, ref: str) -> tuple[str, TreeAt]:
+        if ref.startswith("-"):
+            raise MalformedError(f"{ref!r} names no commit", code="invalid_input")
+        checkout = user_checkout(self.top)
+        commit = await asyncio.to_thread(checkout.commit_named, ref)
+        return commit, await asyncio.to_thread(tree_at, checkout, commit)
+
+    async def _read_text(self, tree: TreeAt, path: str) -> tuple[str, int]:
+        content = await tree.read(path) if path in tree.paths and not _hidden.match_file(path) else None
+        if content is None:
+            words = f"{path} cannot be shown: it is not committed, no regular file, too large, or of a name that secrets have"
+            raise MalformedError(words, code="invalid_input")
+        if b"\0" in content:
+            raise MalformedError(f"{path} is no text", code="invalid_input")
+        return await self._clean(path, content)
+
+    async def _clean(self, path: str, content: bytes) -> tuple[str, int]:
+        scanner = make_scanner(DEFAULT_SCANNER, local_catalogue())
+        redacted = await asyncio.to_thread(redact_output, path, content, scanner)
+        return redacted.data.decode("utf-8", "replace"), sum(each.count for each in redacted.redactions)
+
+
+def _shown_files(tree: TreeAt) -> list[str]:
+    return [path for path in tree.paths if not _hidden.match_file(path)]
+
+
+def _check_path(path: str) -> str:
+    """Return ``path`` as git spells it. Raises MalformedError for an absolute path or one that leads outside."""
+    normal = posixpath.normpath(path)
+    if path.startswith("/") or "\\" in path or "\0" in path or normal == ".." or normal.startswith("../"):
+        raise MalformedError(f"{path!r} is no path inside of the repository", code="invalid_input")
+    return normal
+
+
+def _folder(path: str) -> str:
+    """Return the prefix of paths below the folder."""
+    normal = _check_path(path or ".")
+    return "" if normal == "." else f"{normal}/"
+
+
+def _matching(text: str, wanted: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if wanted in line:
+            yield number, line[:_LINE]

@@ -186,7 +186,7 @@ def most_urgent_first(approvals: Iterable[ApprovalStanding]) -> list[ApprovalSta
 
 def table(approvals: Sequence[ApprovalStanding], now: datetime) -> list[str]:
     """Format the list."""
-    from gatewright.app.cli.dead_letters import age
+    from gatewright.app.cli.queues import age
 
     width = max((len(each.request.request_id) for each in approvals), default=7)
     lines = [f"{'REQUEST':<{width}} {'RISK':<6} {'STATUS':<9} {'AGE':>7} {'LEFT':>7}  RULE"]
@@ -285,7 +285,7 @@ def statistics_of(approvals: Iterable[ApprovalStanding]) -> list[RuleStatistics]
 
 def statistics_table(found: Sequence[RuleStatistics]) -> list[str]:
     """Format the statistics."""
-    from gatewright.app.cli.dead_letters import age
+    from gatewright.app.cli.queues import age
 
     width = max((len(each.rule) for each in found), default=4)
     people = f"{'ASKED':>5} {'WAIT':>5} {'YES':>5} {'NO':>5} {'SILENT':>6}"

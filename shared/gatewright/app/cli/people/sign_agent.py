@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from gatewright.app.cli.output import reported, write_line
+from gatewright.app.cli.output import is_interactive, reported, write_line
 from gatewright.app.cli.people.signing import As, Key, signing_identity
-from gatewright.app.cli.terminal import is_interactive
 from gatewright.view.safe_text import printable
 
 
@@ -79,7 +78,7 @@ class SigningTerminal:
 
     async def agrees(self, lines: Sequence[str], word: str) -> bool:
         """Print ``lines``, which must be printable, and return whether ``word`` was typed. Cancellation ends the question."""
-        from gatewright.app.cli.terminal import forget_typed, typed_line
+        from gatewright.app.cli.output import forget_typed, typed_line
 
         for line in lines:
             write_line(line)

@@ -248,7 +248,7 @@ All gates and approvals apply.
 
 def _ask_owner(place: CommandContext, display: Display) -> AbstractAsyncContextManager[Callable[[RunView], None]]:
     # Imported late: most runs ask for nothing.
-    from gatewright.app.cli.people.asking import owner_asked
+    from gatewright.app.cli.run.questions import owner_asked
 
     return owner_asked(place, display)
 

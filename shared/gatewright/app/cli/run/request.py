@@ -22,13 +22,18 @@ from gatewright.app.cli.run.change_source import (
     candidate_contradictions,
     candidate_count,
     candidate_names,
+    in_repository,
     named_candidates,
+    names_test_file,
     read_answer,
     read_branch,
     read_commits,
+    read_documents,
+    read_hidden,
+    read_mounts,
+    read_provided,
     repeat_executor,
 )
-from gatewright.app.cli.run.files import in_repository, names_test_file, read_documents, read_hidden, read_mounts, read_provided
 from gatewright.app.cli.run.preflight import AUTO_ADVICE, missing_agent, missing_key, missing_programs
 from gatewright.app.cli.settings import AgentSettings
 from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name

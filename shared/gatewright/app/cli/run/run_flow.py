@@ -2,6 +2,10 @@
 
 It decides nothing about the run. The first interrupt asks the gatekeeper to abort and waits for the sealed bundle; a second one
 exits immediately. In every case, a stack that it started is stopped.
+
+An incomplete request may be completed by a proposal: a run that ends with ``proposal_unconfirmed``, whose bundle has the
+questions and answers. Nothing is run from it until its requester passes the proposed options, or ``--yes``. Without a test
+command, the commands that test the baseline are proposed.
 """
 
 from __future__ import annotations
@@ -9,26 +13,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import shlex
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
-from msgspec.structs import replace
+from msgspec import structs
 
+from gatewright.app.cli.home import find_repository
 from gatewright.app.cli.outcome import Exit, exit_of_error, exit_of_run
 from gatewright.app.cli.output import complain, discard_output
 from gatewright.app.cli.run.display import Display
 from gatewright.app.cli.run.following import events_to_the_seal, report_activity, report_waits
-from gatewright.app.cli.run.proposing import with_proposal
 from gatewright.app.cli.run.questions import TerminalQuestions
-from gatewright.app.cli.run.request import Prepared, with_artifacts
+from gatewright.app.cli.run.request import Prepared, ways_named, with_artifacts
 from gatewright.app.cli.runs.result import refused_result, with_details
 from gatewright.app.cli.runs.waits import WaitFinder
 from gatewright.app.cli.session import STARTING_PATIENCE, StackSession
+from gatewright.app.cli.user_git import user_checkout
 from gatewright.client.client import Client
-from gatewright.errors import BusError, DeniedError, GatewrightError
+from gatewright.contracts import RunRequest, codec
+from gatewright.errors import BusError, DeniedError, GatewrightError, GitError, MalformedError
+from gatewright.order_form.run_options import ANY_AGENT, RunOptions, row
+from gatewright.run import events as e
+from gatewright.run.kinds import KINDS
 from gatewright.view.run_view import RunView, advance
+from gatewright.view.safe_text import printable
 
 #: Maximum seconds until an aborted run has ended and is sealed.
 ABORT_PATIENCE = 5.0
@@ -202,7 +214,7 @@ class RunFlow:
         return Exit.FAILED
 
     def _fail(self, error: GatewrightError) -> Exit:
-        self.display.give_up(replace(refused_result(error), run_id=self._run_id))
+        self.display.give_up(structs.replace(refused_result(error), run_id=self._run_id))
         if not self.json_output:
             complain(error)
         return exit_of_error(error)
@@ -215,3 +227,127 @@ async def _no_person_asked(_display: Display) -> AsyncIterator[Callable[[RunView
 
 class _LeftError(Exception):
     """Interrupted before the run began."""
+
+
+UNCONFIRMED = "proposal_unconfirmed"
+#: The options that a proposal may contain, and their titles.
+_TITLES = {"allow": "paths", "tests": "test", "commands": "executor", "agent": "agent", "model": "model"}
+#: Name of the completed request among the artifacts of the pm's answer.
+PROPOSAL = "proposal.json"
+
+
+def leaves_open(options: RunOptions) -> bool:
+    """Return whether ``options`` have a request, but not all of its scope, maker and tests. A search has none of them."""
+    if KINDS[options.task_type].searches:
+        return False
+    makes = ways_named(options) or not KINDS[options.task_type].works
+    fixed = (options.allow or options.allow_tests) and options.tests and makes
+    return bool(options.request.strip()) and not fixed
+
+
+def can_propose(*, plays: bool = False) -> bool:
+    """Return whether the pm of a new local stack could ask a model, or replay one. Raises ConfigurationError."""
+    # Imported late: only an incomplete request needs it.
+    from gatewright.models.policy import load_models
+    from gatewright.service.settings import ServiceSettings
+    from gatewright.structured.session import has_key
+
+    settings = ServiceSettings.load()
+    return "pm" in settings.consult and (plays or has_key(load_models(settings.policies), "pm", settings.pool))
+
+
+def key_lines() -> list[str]:
+    """Return advice for a proposal on a host where no model can be asked. Raises ConfigurationError."""
+    from gatewright.models.policy import load_models
+    from gatewright.policy_files import EnvironmentKey
+    from gatewright.service.settings import ServiceSettings
+
+    policy = load_models(ServiceSettings.load().policies).policy
+    wanted = {model.provider for name in policy.route("pm") if (model := policy.model(name)) is not None}
+    keys = [each.key for each in policy.providers if each.name in wanted]
+    names = [key.environment for key in keys if isinstance(key, EnvironmentKey)]
+    return [
+        "a model can propose what is missing, but none can be asked here:",
+        f"  1. set a key: export {' or '.join(names) or 'what models.json names'}=...",
+        "  2. run the same command again: it prints a proposal, and runs nothing until you confirm it",
+    ]
+
+
+async def with_proposal(view: RunView, client: Client) -> RunView:
+    """Return the view of an ended run with the options of its proposal, if it ended with one."""
+    failure = view.run.failure
+    if failure is None or failure.code != UNCONFIRMED:
+        return view
+    for record in await client.events(view.run.run_id):
+        payload = e.event_of(record)
+        if not isinstance(payload, e.TaskFailed) or payload.error.consultation is None:
+            continue
+        for artifact in payload.error.consultation.artifacts:
+            if artifact.name == PROPOSAL:
+                data = await client.get_artifact(artifact.uri)
+                asked, whole = view.run.request, codec.decode(data, RunRequest)
+                return replace(view, proposed=tuple(_options(asked, whole)) if asked is not None else ())
+    return view
+
+
+def confirm_proposal(options: RunOptions, proposed: Sequence[str]) -> RunOptions:
+    """Return ``options`` completed by the proposed ones."""
+    names = {row(name).flag: name for name in _TITLES}
+    given: dict[str, list[str]] = {name: [] for name in _TITLES}
+    for option, value in zip(proposed[::2], proposed[1::2], strict=True):
+        given[names[option]].append(value)
+    changed: dict[str, Any] = {
+        name: (*getattr(options, name), *values) if row(name).kind.many else (values or [getattr(options, name)])[0]
+        for name, values in given.items()
+    }
+    named = tuple(path for path in given["allow"] if path not in options.allow)
+    return replace(options, yes=False, proposed=named, **changed)
+
+
+def with_origin(prepared: Prepared, view: RunView) -> Prepared:
+    """Return the confirmed request with the origin of its proposal among its artifacts."""
+    origin = (f"proposed by {view.run.run_id}", shlex.join(view.proposed).encode())
+    return replace(prepared, attachments=(*prepared.attachments, origin))
+
+
+def proposal_lines(proposed: Sequence[str]) -> list[str]:
+    """Format a proposal."""
+    titles = {row(name).flag: title for name, title in _TITLES.items()}
+    pairs = zip(proposed[::2], proposed[1::2], strict=True)
+    return [f"  {titles.get(option, option):9} {printable(value)}" for option, value in pairs]
+
+
+def _options(asked: RunRequest, whole: RunRequest) -> Iterator[str]:
+    """Yield the proposed options; those of the requester are in the command already."""
+    values = {
+        "allow": whole.allowed_paths if not asked.allowed_paths else (),
+        "tests": [test.cmd for test in whole.acceptance_tests] if not asked.acceptance_tests else (),
+    }
+    how = whole.executor if asked.executor is None else None
+    if how is not None:
+        values["commands"] = how.commands
+        values["agent"] = (how.agent or ANY_AGENT,) if how.kind == "agent" else ()
+        values["model"] = (how.model,) if how.model is not None else ()
+    for name, given in values.items():
+        for value in given:
+            yield from (row(name).flag, value)
+
+
+async def proposed_tests(error: GatewrightError, options: RunOptions, here: Path) -> tuple[str, ...]:
+    """Return the commands that test the baseline, the best first, if ``error`` reports a missing one; else none."""
+    missing = isinstance(error, MalformedError) and any(fault.pointer == "/acceptance_tests" for fault in error.faults)
+    repository = find_repository(_repository_place(options, here))
+    if not missing or repository is None:
+        return ()
+    # Imported late: few runs need it.
+    from gatewright.ecosystems.detection import proposed_commands
+    from gatewright.git.host.tree_at import tree_at
+
+    try:
+        return await proposed_commands(tree_at(user_checkout(repository), options.ref))
+    except GitError:  # the error, or later the run, reports it
+        return ()
+
+
+def _repository_place(options: RunOptions, here: Path) -> Path:
+    return here / Path(options.repo).expanduser() if options.repo else here

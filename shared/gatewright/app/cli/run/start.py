@@ -18,20 +18,10 @@ from gatewright.app.cli.context import CommandContext, find_place
 from gatewright.app.cli.home import make_home
 from gatewright.app.cli.options import REVERTING, RevertOptions
 from gatewright.app.cli.outcome import Exit, exit_of_error
-from gatewright.app.cli.output import complain, note, write_line
-from gatewright.app.cli.run.change_source import PATCH, candidate_count
+from gatewright.app.cli.output import complain, is_interactive, note, write_line
+from gatewright.app.cli.run.change_source import PATCH, candidate_count, repository_folder, written_files
 from gatewright.app.cli.run.display import Display, make_display
-from gatewright.app.cli.run.files import repository_folder, written_files
 from gatewright.app.cli.run.preflight import require_sandbox, uncommitted_words
-from gatewright.app.cli.run.proposing import (
-    can_propose,
-    confirm_proposal,
-    key_lines,
-    leaves_open,
-    proposal_lines,
-    proposed_tests,
-    with_origin,
-)
 from gatewright.app.cli.run.questions import require_terminal
 from gatewright.app.cli.run.request import (
     EXAMPLE,
@@ -42,7 +32,16 @@ from gatewright.app.cli.run.request import (
     with_artifacts,
     with_shown,
 )
-from gatewright.app.cli.run.run_flow import RunFlow
+from gatewright.app.cli.run.run_flow import (
+    RunFlow,
+    can_propose,
+    confirm_proposal,
+    key_lines,
+    leaves_open,
+    proposal_lines,
+    proposed_tests,
+    with_origin,
+)
 from gatewright.app.cli.runs.result import refused_result
 from gatewright.app.cli.session import attach_client, for_one_run, refuse_live
 from gatewright.app.cli.settings import (
@@ -54,7 +53,6 @@ from gatewright.app.cli.settings import (
     operator_access,
     repository_keys,
 )
-from gatewright.app.cli.terminal import is_interactive
 from gatewright.app.cli.user_git import author, person_names, user_checkout, user_name, who_orders, with_user_signing
 from gatewright.app.stack.fork_server import Ahead
 from gatewright.app.stack.own_policies import write_own_policies
