@@ -24,7 +24,6 @@ from gatewright.evidence.projection.screening import ScreenedArtifacts
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import UNWRITABLE, BundleWriter, Sealed
 from gatewright.host_errors import host_errors
-from gatewright.ledger.spans import run_spans
 from gatewright.ledger.store import NOWHERE, Ledger, Position
 from gatewright.order_artifacts.canonical_memory import entry_of
 from gatewright.rules.summons import open_summonses
@@ -56,6 +55,7 @@ from gatewright.tasks.protocol import cancel_notice
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
 from gatewright.tracing.spans import NoSpans, SpanSink, finish
+from gatewright.view.spans import run_spans
 
 #: Bundles built and stored in the background at the same time.
 _STORED_TOGETHER = 4

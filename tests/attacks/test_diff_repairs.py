@@ -20,7 +20,7 @@ from gatewright.rules.rounds import repairable
 from gatewright.run.state import Run
 from gatewright.services.worker.agents.brief import brief
 from gatewright.services.worker.agents.earlier import earlier_round
-from gatewright.work_documents.revisions import trail_of
+from gatewright.view.revisions import trail_of
 from tests.attacks.people import Files
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, open_gatekeeper
 from tests.git.repositories import MakeRepository

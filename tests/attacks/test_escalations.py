@@ -24,7 +24,7 @@ from gatewright.services.gatekeeper.decider.inputs import DeadlineReached
 from gatewright.services.gatekeeper.dispatch.dispatcher import task_document
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.worker.agents.brief import brief
-from gatewright.work_documents.revisions import trail_of
+from gatewright.view.revisions import trail_of
 from tests.attacks.people import LANDING, WEEK, Inbox, open_inbox, policies_with, roster, signed
 from tests.attacks.test_repairs import found_in
 from tests.attacks.whole_gatekeeper import RUN, make_review, make_tests

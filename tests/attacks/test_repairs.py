@@ -36,7 +36,7 @@ from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.policies.load import load
 from gatewright.services.worker.agents.brief import brief
 from gatewright.services.worker.agents.earlier import earlier_round
-from gatewright.work_documents.revisions import trail_of
+from gatewright.view.revisions import trail_of
 from tests.attacks.people import LANDING, Files, Inbox, open_inbox, policies_with, signed
 from tests.attacks.test_review import REVIEW, cast, vote, voters
 from tests.attacks.whole_gatekeeper import RUN

@@ -25,7 +25,7 @@ from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
 from gatewright.evidence.writer import BundleWriter
 from gatewright.run import events as e
-from gatewright.work_documents.revisions import trail_of
+from gatewright.view.revisions import trail_of
 from tests.console.conftest import MakeConsole, ServedConsole
 from tests.evidence.recorded_runs import MAKERS, make_fixed
 from tests.report.conftest import HOSTILE, HostileRun, private_key

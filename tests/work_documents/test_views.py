@@ -19,10 +19,10 @@ from gatewright.evidence.projection.manifest import file_record
 from gatewright.evidence.projection.materials import materialize
 from gatewright.rules.blocked.asking import check, refuse_illegal
 from gatewright.run import events as e
+from gatewright.view.revisions import trail_of
 from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.provenance import provenance_of
-from gatewright.work_documents.revisions import trail_of
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_fixed, make_success
 
 

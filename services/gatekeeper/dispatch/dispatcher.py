@@ -21,7 +21,6 @@ from gatewright.contracts.records import CommandRef
 from gatewright.contracts.vocabulary import Document, Priority
 from gatewright.errors import BusError
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
-from gatewright.ledger.spans import task_context
 from gatewright.order_artifacts.hidden_acceptance import visible
 from gatewright.rules.blocked.agent_questions import asking_rule
 from gatewright.rules.blocked.asking import may_ask, operator_words, task_questions
@@ -33,6 +32,7 @@ from gatewright.services.gatekeeper.dispatch.shares import FairShares
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
 from gatewright.services.gatekeeper.policies.dispatch import NO_SHARES, QUARTER_HOURS, BeatsPolicy, SharesPolicy
 from gatewright.tasks.protocol import TaskRef, ref_of
+from gatewright.view.spans import task_context
 
 #: Within this time after its order a task may be published again without a lookup. It is well inside the deduplication window
 #: of 120 seconds.

@@ -15,11 +15,11 @@ from gatewright.bus.topology import DEFAULT_POOL, task_subject
 from gatewright.bus.versions import written_here
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Priority
-from gatewright.ledger.spans import task_context
 from gatewright.queue.commands import Test, run_id_of_test, task_id_of_part
 from gatewright.rules import task_contracts as orders
 from gatewright.run.state import Run, trace_id_of
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
+from gatewright.view.spans import task_context
 
 _ROLE = "testrunner"
 

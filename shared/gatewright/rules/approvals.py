@@ -350,7 +350,7 @@ def judge_decision(run: Run, signed: SignedDecision, roster: ApproverRoster, now
     7. The run is not the person's own.
     8. The phrase is exact.
     9. A delegate may decide the request.
-    10. A person approves a request once, and does not hand it on afterwards.
+    10. A person approves a request once, and does not delegate it afterwards.
 
     Raises:
         MalformedError: the document cannot be decoded.

@@ -1,7 +1,7 @@
 """Spans: an operation, its times, and its parent. Without a sink nothing is kept, at no cost.
 
 The W3C trace context is sent with each message in ``traceparent``. The spans of a run itself are derived from its ledger
-(``ledger/spans.py``), ids included; those of a role's own work are made here while it works. Everything that is called or
+(``view/spans.py``), ids included; those of a role's own work are made here while it works. Everything that is called or
 started within the open span can access it.
 """
 

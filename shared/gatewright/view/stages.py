@@ -62,8 +62,8 @@ def stage_text(line: StageLine, width: int | None = None) -> str:
 
 def title_lines(run: Run, width: int = PAGE_WIDTH) -> list[str]:
     """Return request and run id, on one line where both fit into ``width``."""
-    title, room = printable(" ".join(run.accepted.user_request.split())), width - len(run.run_id) - 2
-    return [f"{title:<{room}}  {run.run_id}"] if len(title) <= room else [fit(title, width), run.run_id]
+    title, space = printable(" ".join(run.accepted.user_request.split())), width - len(run.run_id) - 2
+    return [f"{title:<{space}}  {run.run_id}"] if len(title) <= space else [fit(title, width), run.run_id]
 
 
 def work_lines(view: RunView, now: datetime) -> list[str]:

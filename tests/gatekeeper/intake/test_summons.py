@@ -27,7 +27,6 @@ from gatewright.contracts.vocabulary import Artifact
 from gatewright.errors import ConfigurationError, DeniedError, MalformedError
 from gatewright.evidence.signing import keys
 from gatewright.evidence.verification.verify import verify
-from gatewright.ledger.spans import run_spans, task_context
 from gatewright.ledger.store import Ledger
 from gatewright.resources import schema_directory
 from gatewright.rules.approvals import pending
@@ -45,6 +44,7 @@ from gatewright.services.gatekeeper.policies.publishers import Publisher
 from gatewright.services.gatekeeper.policies.run_policies import SUMMONS_FILE
 from gatewright.services.gatekeeper.projections.publisher_runs import PublisherRuns
 from gatewright.telemetry.logs import make_logger
+from gatewright.view.spans import run_spans, task_context
 from tests.attacks.people import LANDING, README, policies_with
 from tests.attacks.whole_gatekeeper import RUN, Gatekeeper, contract_on, make_review, open_gatekeeper
 from tests.gatekeeper.publishing import HandClock

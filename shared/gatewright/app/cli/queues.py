@@ -369,7 +369,7 @@ def queue_entry(state: QueueState) -> QueueEntry:
 def queue_table(entries: Sequence[QueueEntry]) -> list[str]:
     """Format the list. A queue without a requesting process is one whose role does not run, or is busy."""
     width = max((len(entry.queue) for entry in entries), default=5)
-    lines = [f"{'QUEUE':<{width}} {'WAITING':>7} {'IN HAND':>7} {'OLDEST':>8} {'ASKING':>6}  PAUSED UNTIL"]
+    lines = [f"{'QUEUE':<{width}} {'WAITING':>7} {'ACTIVE':>7} {'OLDEST':>8} {'ASKING':>6}  PAUSED UNTIL"]
     for entry in entries:
         oldest = age(entry.oldest_sec) if entry.waiting else "-"
         lines.append(

@@ -186,7 +186,7 @@ def publish_run(given: str | None, to: str, names: Sequence[str], key: Sequence[
 def deploy_run(given: str | None, to: str, key: Sequence[str]) -> Record[Deployment]:
     """Deploy the commit of the run that ``given`` names by the deployment ``to``; progress goes to standard error.
 
-    An interrupt ends the command, and the record says so.
+    An interrupt ends the command, and the record states it.
 
     Raises GatewrightError.
     """

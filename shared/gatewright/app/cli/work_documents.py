@@ -24,11 +24,11 @@ from gatewright.evidence.verification.reading import runs_named
 from gatewright.evidence.verification.verify import verify
 from gatewright.order_artifacts.canonical_memory import MEMORY
 from gatewright.run.state import Run
+from gatewright.view.revisions import trail_of
 from gatewright.work_documents.blocked import blocked_of
 from gatewright.work_documents.brief import brief_of
 from gatewright.work_documents.done import done_of
 from gatewright.work_documents.provenance import provenance_of
-from gatewright.work_documents.revisions import trail_of
 
 KINDS = ("brief", "done", "blocked", "decisions", "trail", "provenance", "progress", "memory", "inventory")
 

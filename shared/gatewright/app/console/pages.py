@@ -45,9 +45,9 @@ from gatewright.view.detail import RunDetail, detail_of
 from gatewright.view.filters import choices_of, counts_of, filter_of, lists_of
 from gatewright.view.needs import approval_commands, needs_of
 from gatewright.view.resuming import event_id
+from gatewright.view.revisions import trail_of
 from gatewright.view.rows import OPEN_STAGES, BoardRow, with_processes, with_target
 from gatewright.work_documents.approval_rule_words import rule_words
-from gatewright.work_documents.revisions import trail_of
 
 #: Lines of one list of ended runs, and of one of open runs, on a page.
 MOST_ENDED_SHOWN, MOST_OPEN_SHOWN = 100, 500

@@ -55,7 +55,7 @@ COLUMNS: Final[dict[ListName, tuple[tuple[str, int], ...]]] = {
     "runs": (("stands", 7), ("age", 6), ("asked", 0), ("state or reason", 15), ("run", 12)),
     "needs": (("kind", 8), ("age", 6), ("what", 0), ("change", 17), ("gates", 10), ("run", 12)),
     "merge": (("branch", 14), ("place", 5), ("position", 20), ("asked", 0), ("run", 12)),
-    "queues": (("queue", 0), ("waiting", 7), ("in hand", 7), ("oldest", 6), ("asking", 6), ("paused until", 12)),
+    "queues": (("queue", 0), ("waiting", 7), ("active", 7), ("oldest", 6), ("asking", 6), ("paused until", 12)),
     "work": (("role", 10), ("for", 6), ("task", 0), ("pool", 8), ("process", 8), ("run", 12)),
 }
 STAGE_WORDS: Final[dict[RunStage, str]] = {

@@ -156,9 +156,9 @@ def run_table(entries: Sequence[RunEntry], width: int | None = None) -> list[str
 def table_lines(rows: Sequence[Sequence[str]], last: Sequence[str], width: int | None) -> list[str]:
     """Format aligned columns, then a ``last`` one that fills the remaining ``width``."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    room = max(len("REQUEST"), (width or sum(widths) + 2 * len(widths) + _REQUEST_WIDTH) - sum(widths) - 2 * len(widths))
+    space = max(len("REQUEST"), (width or sum(widths) + 2 * len(widths) + _REQUEST_WIDTH) - sum(widths) - 2 * len(widths))
     lines = ["  ".join(f"{cell:<{size}}" for cell, size in zip(row, widths, strict=True)) for row in rows]
-    return [f"{line}  {fit(words, room)}".rstrip() for line, words in zip(lines, last, strict=True)]
+    return [f"{line}  {fit(words, space)}".rstrip() for line, words in zip(lines, last, strict=True)]
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:

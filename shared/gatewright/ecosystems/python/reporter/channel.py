@@ -132,5 +132,5 @@ def _places(module: Any) -> list[str]:
         return [place]
     try:
         return [str(each) for each in getattr(module, "__path__", ())]
-    except Exception:  # noqa: BLE001 - whatever a module of theirs is: it is not ours to end their tests
+    except Exception:  # noqa: BLE001 - an odd module of the repository must not end its tests
         return []

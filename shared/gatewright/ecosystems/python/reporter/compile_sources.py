@@ -79,7 +79,7 @@ def _compile(number: int, sources: Sequence[Any], here: str) -> None:
     made = Path(OUTPUT, f".{number}")
     try:
         name = _rewritten(source, made) if rewritten else _compile_file(source, made)
-    except Exception:  # noqa: BLE001 - whatever is wrong with one source: it is compiled when it is imported
+    except Exception:  # noqa: BLE001 - a source that fails here is compiled when it is imported
         return
     made.replace(Path(OUTPUT, f"{number}-{name}"))
 

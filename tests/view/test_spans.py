@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gatewright.ledger.spans import run_context, run_spans, task_context
 from gatewright.tracing.spans import FinishedSpan
+from gatewright.view.spans import run_context, run_spans, task_context
 from tests.evidence.recorded_runs import MAKERS, RecordedRun, make_failed, make_fixed, make_success
 from tests.gatekeeper.simulated_run import Script, SimulatedRun
 
