@@ -37,6 +37,12 @@ _NUMBERS_OF_IDENTITIES: Mapping[str, int] = {"retention": 2, "forge": 2, "branch
 #: The port of webhooks.
 _WEBHOOKS = 8792
 
+#: An egress rule of workers to a search service in the cluster.
+SEARCH: Mapping[str, Any] = {
+    "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "search"}}}],
+    "ports": [{"port": 8080, "protocol": "TCP"}],
+}
+
 #: Values that must render, by their purpose.
 CASES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
@@ -151,6 +157,13 @@ CASES: Mapping[str, Mapping[str, Any]] = {
             "environments": {"existingClaim": "shared"},
             "extraEnv": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "registry", "key": "key"}}}],
         },
+    },
+    "a search service in the cluster": {"policies": {"configMap": "policies"}, "research": {"egress": [SEARCH]}},
+    "workers that reach a search service and a server, and nothing else": {
+        "nats": {"enabled": False, "url": "tls://nats.example:4222", "caSecret": "nats-ca"},
+        "policies": {"configMap": "policies"},
+        "roles": {"worker": {"outside": False}},
+        "research": {"egress": [SEARCH]},
     },
     "a test that lands": {"test": {"repository": "https://git.example/team/project.git", "command": "python -m unittest"}},
     "expiry": {
@@ -275,6 +288,16 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
         "policies": {"configMap": "policies"},
         "forge": {"enabled": True},
         "networkPolicies": {"forge": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
+    },
+    "a search service without a policy": {"research": {"egress": [SEARCH]}},
+    "a search service without network policies": {
+        "policies": {"configMap": "policies"},
+        "networkPolicies": {"enabled": False},
+        "research": {"egress": [SEARCH]},
+    },
+    "a search service at any address": {
+        "policies": {"configMap": "policies"},
+        "research": {"egress": [{"ports": SEARCH["ports"]}]},
     },
     "a registry with a path": {
         "puller": {"enabled": True, "egress": {"sources": [{"name": "a", "hosts": ["a.example/simple"]}]}}
@@ -467,6 +490,17 @@ def faults_of_puller(documents: list[dict[str, Any]]) -> Iterator[str]:
         yield f"puller: egress to {sorted(out)}, and its sources need {sorted(wanted)}"
 
 
+def faults_of_research(documents: list[dict[str, Any]], egress: list[dict[str, Any]]) -> Iterator[str]:
+    """Check that workers, and no other pods, have the egress rules of search services."""
+    policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+    for component, template in pod_templates(documents):
+        own = [policy for policy in policies if selects(policy["podSelector"], template["metadata"]["labels"])]
+        rules = [rule for policy in own for rule in policy.get("egress", ())]
+        reached = [rule for rule in egress if rule in rules]
+        if reached != (egress if component == "worker" else []):
+            yield f"{component}: egress to {len(reached)} of {len(egress)} search services"
+
+
 def faults_of_versions(documents: list[dict[str, Any]], validated: set[str]) -> Iterator[str]:
     """Validate objects against each version of Kubernetes; skip and extend ``validated``, the validated objects as JSON."""
     for each in documents:
@@ -495,6 +529,7 @@ def main() -> int:
         faults += [f"{case}: the notes: {fault}" for fault in faults_of_notes(rendered_notes(values))]
         if "scheduling" in values:
             faults += [f"{case}: {fault}" for fault in faults_of_scheduling(documents)]
+        faults += [f"{case}: {fault}" for fault in faults_of_research(documents, values.get("research", {}).get("egress", []))]
         sys.stdout.write(f"{case}: {len(documents)} objects\n")
     given = dict(CASES["expiry"])
     changed = given | {"identities": {"create": False, "operatorMode": True, "publishers": ["ci"]}}
