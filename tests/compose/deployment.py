@@ -88,6 +88,24 @@ class Deployment:
             self.do("cp", "keys:/srv/identities/operator.nk", str(seed))
         return BusAddress(",".join(f"nats://127.0.0.1:{port}" for port in self.ports), seed)
 
+    def reaches(self, service: str, host: str, port: int) -> bool:
+        """Return whether the container of a service can connect to a port."""
+        code = f"import socket; socket.create_connection(('{host}', {port}), 3)"
+        return self.do("exec", "-T", service, "python", "-c", code, check=False).returncode == 0
+
+    @contextlib.contextmanager
+    def beside(self, name: str, *words: str, folder: Path, aliases: Sequence[str] = ()) -> Iterator[None]:
+        """A server in Python on the network ``outside``, for the time of a block; it sees ``folder`` as ``/shown``."""
+        project = json.loads(self.do("config", "--format", "json").stdout)["name"]
+        given = ("--name", name, "--network", f"{project}_outside", "--volume", f"{folder}:/shown:ro")
+        named = [word for alias in aliases for word in ("--network-alias", alias)]
+        python = ("--env", "PYTHONPATH=/shown", "--entrypoint", "python", project)
+        engine("run", "--rm", "--detach", *given, *named, *python, *words)
+        try:
+            yield
+        finally:
+            engine("rm", "--force", name, check=False)
+
     @contextlib.contextmanager
     def client(self) -> Iterator[SyncClient]:
         with SyncClient(self.address(), requested_by="tests") as client:

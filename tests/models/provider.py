@@ -46,11 +46,19 @@ class SeenRequest:
 class ScriptedProvider:
     """``with ScriptedProvider({"fix": [Write("a.py", "x"), Say("done")]}) as provider``; it runs in a thread of its own."""
 
-    def __init__(self, scripts: Mapping[str, Script] | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        scripts: Mapping[str, Script] | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
         self._tls = tls
+        self._host = host
         self.scripts: dict[str, Script] = dict(scripts or {})
         self.requests: list[SeenRequest] = []
-        self.port = 0
+        self.port = port
         #: Streams that ended because the client went away.
         self.given_up = threading.Event()
         self._failures: Counter[tuple[str, int]] = Counter()
@@ -70,7 +78,7 @@ class ScriptedProvider:
 
     @property
     def root(self) -> str:
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self.port}"
 
     def base_url(self, script: str, api: Api) -> str:
         """What a client of ``api`` takes as its base URL, or a policy as the provider's, for this script."""
@@ -114,7 +122,7 @@ class ScriptedProvider:
         server = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls)
+        site = web.TCPSite(self._runner, self._host, self.port, ssl_context=self._tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
 
