@@ -27,8 +27,12 @@ RUN /opt/build/bin/python -m hatchling build --target wheel --directory /wheel \
 
 FROM ${PYTHON_IMAGE}
 # git: for roles that read repositories. util-linux: prlimit and setpriv set the limits of the sandbox.
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates git openssh-client util-linux \
+# TOOLS: Debian packages with installers and test runners of other languages, for the puller, workers and test runners.
+ARG TOOLS=""
+# The installation of Java links manual pages into a folder that slim images lack.
+RUN mkdir -p /usr/share/man/man1 \
+    && apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates git openssh-client util-linux ${TOOLS} \
     && rm -rf /var/lib/apt/lists/*
 
 # Set UID to the owner of the repositories on the host.

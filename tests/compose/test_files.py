@@ -209,6 +209,11 @@ def test_the_image_is_locked_and_names_no_registry() -> None:
         assert lock.read_text().count("--hash=sha256:") >= len(entries)
 
 
+def test_tools_of_other_languages_are_added_on_request_only() -> None:
+    assert re.search(r"^ARG TOOLS=\"\"$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert read(BASE)["services"]["keys"]["build"]["args"]["TOOLS"] == "${GATEWRIGHT_TOOLS:-}"
+
+
 def test_nothing_goes_into_the_image_but_what_is_named() -> None:
     rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert rules[0] == "*"

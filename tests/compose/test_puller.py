@@ -3,47 +3,57 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from tests.compose.deployment import UID, Deployment, deployed, engine, git
+from tests.compose.deployment import UID, Deployment, deployed, git
+from tests.environments.registries import NpmRegistry
 from tests.environments.wheels import make_wheel
 
 pytestmark = pytest.mark.compose
 
 NAME = f"registry-{uuid.uuid4().hex[:8]}"
+NPM = f"npm-{NAME}"
 SOURCE = {"name": "own", "hosts": [f"{NAME}:8080"], "private": True, "http": True, "ecosystem": "python", "index": "/simple"}
+NODE_SOURCE = {"name": "npm", "hosts": [f"{NPM}:8080"], "private": True, "http": True, "ecosystem": "node"}
 FILES = {"requirements.txt": b"needed\n", "tools/needs.py": b"import needed\nprint(needed.__file__)\n"}
+NODE_TEST = b"""const assert = require('node:assert');
+const { test } = require('node:test');
+const { word } = require('needed');
+test('is needed', () => { assert.strictEqual(word, 'needed'); });
+"""
 
 
 @pytest.fixture(scope="module")
-def system(engine_here: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """The system with a puller, and a registry on its network for the outside."""
+def npm() -> NpmRegistry:
+    """A registry with one package, whose public address each lock names."""
+    made = NpmRegistry()
+    made.add("needed", {"index.js": "exports.word = 'needed';\n"})
+    return made
+
+
+@pytest.fixture(scope="module")
+def system(engine_here: None, npm: NpmRegistry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """The system with a puller and the tools of Node, and registries on its network for the outside."""
     folder = tmp_path_factory.mktemp("puller")
     (folder / "pages/simple").mkdir(parents=True)
     wheel = make_wheel(folder / "pages/simple/needed", "needed")
     (wheel.parent / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
+    (archive,) = (path for path in npm.pages if path.endswith(".tgz"))
+    (folder / "pages" / archive[1:]).parent.mkdir(parents=True)
+    (folder / "pages" / archive[1:]).write_bytes(npm.pages[archive])
     given = {"COMPOSE_PROFILES": "puller", "PIP_INDEX_URL": f"http://{NAME}:8080/simple", "PIP_TRUSTED_HOST": NAME}
-    policies = {"egress.json": json.dumps({"version": "1", "sources": [SOURCE]})}
-    with deployed(folder, policies=policies, environment=given) as deployment:
-        project = json.loads(deployment.do("config", "--format", "json").stdout)["name"]
-        words = (
-            "--rm",
-            "--detach",
-            "--name",
-            NAME,
-            "--network",
-            f"{project}_outside",
-            "--volume",
-            f"{folder / 'pages'}:/pages:ro",
-        )
-        engine("run", *words, "--entrypoint", "python", project, "-m", "http.server", "8080", "--directory", "/pages")
-        try:
-            yield deployment
-        finally:
-            engine("rm", "--force", NAME, check=False)
+    given |= {"GATEWRIGHT_TOOLS": "nodejs npm", "npm_config_registry": f"http://{NPM}:8080/"}
+    policies = {"egress.json": json.dumps({"version": "1", "sources": [SOURCE, NODE_SOURCE]})}
+    serve = ("-m", "http.server", "8080", "--directory", "/shown")
+    with (
+        deployed(folder, policies=policies, environment=given) as deployment,
+        deployment.beside(NAME, *serve, folder=folder / "pages", aliases=(NPM,)),
+    ):
+        yield deployment
 
 
 def test_a_run_gets_its_packages_from_the_puller(system: Deployment) -> None:
@@ -61,26 +71,50 @@ def test_a_run_gets_its_packages_from_the_puller(system: Deployment) -> None:
 
 
 def test_a_second_order_sends_no_request(system: Deployment) -> None:
-    asked = len(engine("logs", NAME).splitlines())
+    asked = served_requests()
     system.make_project("again", FILES)
     words = ("--env", "auto", "--exec", "python tools/edit.py 0 {paths}", "--test", "python tools/needs.py")
     code, result = system.order("again", *words)
     assert (code, result["status"]) == (0, "SUCCESS"), result
-    assert len(engine("logs", NAME).splitlines()) == asked
+    assert "GET /simple/needed/" in asked
+    assert served_requests() == asked
+
+
+def test_a_node_project_is_tested_with_the_pullers_packages(system: Deployment, npm: NpmRegistry) -> None:
+    manifest = {"name": "top", "version": "1.0.0", "devDependencies": {"needed": "^1.0.0"}, "scripts": {"test": "node --test"}}
+    files = {
+        "package.json": json.dumps(manifest).encode(),
+        "package-lock.json": npm.lock(manifest).encode(),
+        "test/needed.test.js": NODE_TEST,
+    }
+    project = system.make_project("front", files)
+    code, result = system.order("front", "--env", "auto", "--exec", "python tools/edit.py 0 {paths}", "--test", "npm test")
+    assert (code, result["status"]) == (0, "SUCCESS"), f"{result}\n{system.do('logs', '--no-color', 'puller').stdout}"
+    assert git(project, "show", f"{result['branch']}:src/a.py") == "a = 1\nedited = True"
+    report = json.loads(system.inside("gatekeeper", "cat", f"{result['bundle']}/reports/test_report.json"))
+    assert [each["proof"]["framework"] for each in report["commands"]] == ["node:test"]
+    (log,) = system.inside("puller", "sh", "-c", "grep -l needed-1.0.0.tgz /srv/puller/environments/*/*.jsonl").split()
+    (line,) = map(json.loads, system.inside("puller", "cat", log).splitlines())
+    assert (line["host"], line["status"], line["decision"]) == (f"{NPM}:8080", 200, "allowed")
+    assert "GET /needed/-/needed-1.0.0.tgz" in served_requests()
+    checked = system.cli("verify", result["bundle"], "--json")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def served_requests() -> str:
+    """The lines that the registries have logged."""
+    done = subprocess.run(["docker", "logs", NAME], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout + done.stderr
 
 
 def test_environments_are_read_only_for_roles(system: Deployment) -> None:
-    code = "open('/srv/puller/environments/x', 'w')"
-    assert [name for name in ("worker", "testrunner", "puller") if not _fails(system, name, code)] == ["puller"]
+    write = ("python", "-c", "open('/srv/puller/environments/x', 'w')")
+    done = {name: system.do("exec", "-T", name, *write, check=False) for name in ("worker", "testrunner", "puller")}
+    assert [name for name, each in done.items() if each.returncode == 0] == ["puller"]
 
 
 def test_only_those_with_a_way_outside_reach_the_registry(system: Deployment) -> None:
-    code = f"import socket; socket.create_connection(('{NAME}', 8080), 3)"
-    assert [name for name in ("pm", "puller") if not _fails(system, name, code)] == ["puller"]
-
-
-def _fails(system: Deployment, service: str, code: str) -> bool:
-    return system.do("exec", "-T", service, "python", "-c", code, check=False).returncode != 0
+    assert [name for name in ("pm", "puller") if system.reaches(name, NAME, 8080)] == ["puller"]
 
 
 def test_an_order_is_refused_without_a_puller(system: Deployment) -> None:
