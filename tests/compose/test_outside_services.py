@@ -1,4 +1,7 @@
-"""``--env auto`` in containers: the puller prepares what commands of the roles see, from a registry that only it reaches."""
+"""Services beside the system in containers: registries for the puller, and a search service and a model for a worker.
+
+``--env auto``: the puller prepares what commands of the roles see, from registries that no sandbox reaches.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compose.deployment import UID, Deployment, deployed, git
+from tests.compose.deployment import UID, Deployment, deployed, engine, git
 from tests.environments.registries import NpmRegistry
 from tests.environments.wheels import make_wheel
+from tests.research.site import MODEL_PORT, SERVICE_PORT
 
 pytestmark = pytest.mark.compose
 
@@ -19,6 +23,18 @@ NAME = f"registry-{uuid.uuid4().hex[:8]}"
 NPM = f"npm-{NAME}"
 SOURCE = {"name": "own", "hosts": [f"{NAME}:8080"], "private": True, "http": True, "ecosystem": "python", "index": "/simple"}
 NODE_SOURCE = {"name": "npm", "hosts": [f"{NPM}:8080"], "private": True, "http": True, "ecosystem": "node"}
+SEARCH = f"search-{uuid.uuid4().hex[:8]}"
+SITE = f"http://{SEARCH}:{SERVICE_PORT}"
+RESEARCH = {
+    "version": "1",
+    "services": [{"name": "web", "kind": "searxng", "base_url": SITE, "hosts": [SEARCH], "private": True}],
+}
+MODELS = {
+    "version": "1",
+    "providers": [{"name": "own", "apis": ["chat_completions"], "base_url": f"http://{SEARCH}:{MODEL_PORT}/s/search/v1"}],
+    "models": [{"name": "scripted", "provider": "own", "price": None}],
+    "routes": [{"role": "worker", "models": ["scripted"]}],
+}
 FILES = {"requirements.txt": b"needed\n", "tools/needs.py": b"import needed\nprint(needed.__file__)\n"}
 NODE_TEST = b"""const assert = require('node:assert');
 const { test } = require('node:test');
@@ -37,7 +53,7 @@ def npm() -> NpmRegistry:
 
 @pytest.fixture(scope="module")
 def system(engine_here: None, npm: NpmRegistry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """The system with a puller and the tools of Node, and registries on its network for the outside."""
+    """The system with a puller and the tools of Node; registries, searches, pages and a model on the network ``outside``."""
     folder = tmp_path_factory.mktemp("puller")
     (folder / "pages/simple").mkdir(parents=True)
     wheel = make_wheel(folder / "pages/simple/needed", "needed")
@@ -47,11 +63,16 @@ def system(engine_here: None, npm: NpmRegistry, tmp_path_factory: pytest.TempPat
     (folder / "pages" / archive[1:]).write_bytes(npm.pages[archive])
     given = {"COMPOSE_PROFILES": "puller", "PIP_INDEX_URL": f"http://{NAME}:8080/simple", "PIP_TRUSTED_HOST": NAME}
     given |= {"GATEWRIGHT_TOOLS": "nodejs npm", "npm_config_registry": f"http://{NPM}:8080/"}
-    policies = {"egress.json": json.dumps({"version": "1", "sources": [SOURCE, NODE_SOURCE]})}
+    policies = {
+        "egress.json": json.dumps({"version": "1", "sources": [SOURCE, NODE_SOURCE]}),
+        "research.json": json.dumps(RESEARCH),
+        "models.json": json.dumps(MODELS),
+    }
     serve = ("-m", "http.server", "8080", "--directory", "/shown")
     with (
         deployed(folder, policies=policies, environment=given) as deployment,
         deployment.beside(NAME, *serve, folder=folder / "pages", aliases=(NPM,)),
+        deployment.beside(SEARCH, "-m", "tests.research.site", SEARCH, folder=folder / "checkout"),
     ):
         yield deployment
 
@@ -113,8 +134,22 @@ def test_environments_are_read_only_for_roles(system: Deployment) -> None:
     assert [name for name, each in done.items() if each.returncode == 0] == ["puller"]
 
 
-def test_only_those_with_a_way_outside_reach_the_registry(system: Deployment) -> None:
+def test_only_those_with_a_way_outside_reach_these_services(system: Deployment) -> None:
     assert [name for name in ("pm", "puller") if system.reaches(name, NAME, 8080)] == ["puller"]
+    assert [name for name in ("pm", "worker") if system.reaches(name, SEARCH, SERVICE_PORT)] == ["worker"]
+
+
+def test_a_worker_reads_pages_found_by_a_search_service(system: Deployment) -> None:
+    system.make_project("asked")
+    done = system.cli("research", "How many messages does the queue hold?", "--repo", "/repositories/asked", "--json")
+    assert done.stdout, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, result["status"]) == (0, "SUCCESS"), f"{result}\n{engine('logs', SEARCH)}"
+    assert result["findings"]["claims"][0]["claim"] == "It holds 512."
+    shown = system.cli("show", result["run_id"]).stdout
+    assert f'"holds at most 512 messages"  {SITE}/queue' in shown
+    checked = system.cli("verify", result["bundle"], "--json")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_an_order_is_refused_without_a_puller(system: Deployment) -> None:
