@@ -37,6 +37,7 @@ from gatewright.run.events import GateJudged, event_of
 from gatewright.run.state import Run, RunTask, run_id_of
 from gatewright.services.gatekeeper.artifact_cache import ArtifactCache
 from gatewright.services.gatekeeper.decider.inputs import RoleDocument, RoleReplied, Submitted
+from gatewright.services.gatekeeper.gates.change.packages import Puller
 from gatewright.services.gatekeeper.gates.engine import GateEngine
 from gatewright.services.gatekeeper.gates.landing.locks import PathLocks
 from gatewright.services.gatekeeper.gates.standing_grants import StandingGrants
@@ -155,7 +156,8 @@ async def open_gatekeeper(
     async def find(run_id: str) -> Run | None:
         return (await ledger.load(run_id)).run
 
-    gates = GateEngine(rules, mirrors, ArtifactCache(bus), locks, now, {}, grants=StandingGrants(bus), earlier=find)
+    grants, puller = StandingGrants(bus), Puller(bus, now)
+    gates = GateEngine(rules, mirrors, ArtifactCache(bus), locks, now, {}, grants=grants, earlier=find, puller=puller)
     signer = Signer(keys.load_or_create(folder / "key.pem"))
     bundles = BundleWriter(folder / "runs")
     orchestrator = Orchestrator(bus, ledger, gates, bundles, signer, now, make_logger(), Metrics("gatekeeper"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.stack import Stack, running_stack, wait_until
+from tests.e2e.terminal import Terminal
 from tests.e2e.test_puller import Cluster, GatedPages, write_policy
 from tests.environments.registries import served
 from tests.environments.wheels import index_of, make_wheel
@@ -46,11 +47,18 @@ class Changes:
     def __init__(self, stack: Stack, repository: Repository, outside: Mapping[str, str]) -> None:
         self.stack, self.repository, self.outside = stack, repository, outside
 
-    def run(self, *words: str) -> dict[str, Any]:
-        done = self.stack.process("run", "add a package", *words, cwd=self.repository.path, extra=self.outside)
+    def run(self, *words: str, new: bool = True) -> dict[str, Any]:
+        order = ("add a package",) if new else ()
+        done = self.stack.process("run", *order, *words, cwd=self.repository.path, extra=self.outside)
         assert done.stdout, done.stderr
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return result
+
+    def change_version(self, folder: Path, version: str) -> None:
+        """Have the change add this version of the package, which no other test pulls."""
+        make_wheel(folder / "wheels", "added", version=version)
+        adds = ADDS.replace(b"added==1.0", f"added=={version}".encode())
+        self.repository.commit({"tools/add.py": adds}, "another version")
 
     def pending(self) -> list[dict[str, Any]]:
         listed = self.stack.command("approvals", "list", "--json")
@@ -108,16 +116,19 @@ def test_an_approved_package_is_pulled_tested_and_lands(cluster: Cluster, change
     assert {line.split()[0] for line in inventory.splitlines() if line.split()} >= {"added", "needed"}
 
 
-def test_a_rejected_package_ends_the_run_unpulled(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
+def test_a_rejected_package_is_pulled_after_another_yes_only(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     asked: list[str] = []
     with served(index_of(tmp_path / "wheels"), asked) as address, ThreadPoolExecutor(1) as pool:
         policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
         with cluster.puller(index=address, policies=policies):
             running = pool.submit(changes.run, *ADD)
-            changes.decide("reject")
+            run_id = changes.decide("reject")
             result = running.result()
-    assert (result["status"], result["failure"]["code"]) == ("FAILED", "approval_rejected")
-    assert not any("added" in path for path in asked)
+            assert (result["status"], result["failure"]["code"]) == ("FAILED", "approval_rejected")
+            assert not any("added" in path for path in asked)
+            running = pool.submit(changes.run, "--again", run_id, "--json", new=False)
+            assert changes.decide("approve") != run_id
+            assert running.result()["status"] == "SUCCESS"
 
 
 def test_a_change_of_no_lock_asks_nobody(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
@@ -152,8 +163,7 @@ def test_packages_that_no_puller_can_make_fail_the_run(
     cluster: Cluster, changes: Changes, tmp_path: Path, host: str, code: str
 ) -> None:
     version = f"1.{2 + bool(host)}"  # no other test makes its environment
-    make_wheel(tmp_path / "wheels", "added", version=version)
-    changes.repository.commit({"tools/add.py": ADDS.replace(b"added==1.0", f"added=={version}".encode())}, "another version")
+    changes.change_version(tmp_path, version)
     with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
         policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
         with cluster.puller(index=address, policies=policies):
@@ -172,9 +182,7 @@ def test_packages_that_no_puller_can_make_fail_the_run(
 
 @pytest.mark.long
 def test_a_killed_gatekeeper_pulls_on_without_asking_again(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
-    make_wheel(tmp_path / "wheels", "added", version="1.1")
-    adds = ADDS.replace(b"added==1.0", b"added==1.1")
-    changes.repository.commit({"tools/add.py": adds}, "another version")
+    changes.change_version(tmp_path, "1.1")
     pages = GatedPages(index_of(tmp_path / "wheels"))
     pages.gate.set()
     with served(pages) as address, ThreadPoolExecutor(1) as pool:
@@ -195,6 +203,45 @@ def test_a_killed_gatekeeper_pulls_on_without_asking_again(cluster: Cluster, cha
     assert events.count('"environment_pulled"') == 1
 
 
+@pytest.mark.long
+def test_a_gatekeeper_killed_after_the_pull_tests_in_its_packages(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
+    changes.change_version(tmp_path, "1.4")
+    with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool, cluster.client() as client:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies):
+            running = pool.submit(changes.run, *ADD)
+            run_id = changes.decide("approve")
+            wait_until(lambda: client.get(run_id).pulled is not None, PATIENCE)
+            assert cluster.kill("gatekeeper") == 1
+            result = running.result()
+    assert result["status"] == "SUCCESS", result
+    events = (cluster.home / "runs" / run_id / "events.jsonl").read_text()
+    assert [events.count(f'"{each}"') for each in ("approval_requested", "environment_pulled")] == [1, 1]
+
+
+@pytest.mark.long
+def test_a_puller_that_dies_and_starts_again_finishes_the_pull(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
+    changes.change_version(tmp_path, "1.5")
+    pages = GatedPages(index_of(tmp_path / "wheels"))
+    pages.gate.set()
+    with served(pages) as address, ThreadPoolExecutor(1) as pool:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies) as first:
+            running = pool.submit(changes.run, *ADD)
+            wait_until(lambda: bool(changes.pending()), PATIENCE)
+            pages.gate.clear()
+            pages.asked.clear()
+            run_id = changes.decide("approve")
+            assert pages.asked.wait(PATIENCE)
+            first.kill()
+            first.wait()
+        pages.gate.set()
+        with cluster.puller(index=address, policies=policies):
+            result = running.result()
+    assert result["status"] == "SUCCESS", result
+    assert (cluster.home / "runs" / run_id / "events.jsonl").read_text().count('"environment_pulled"') == 1
+
+
 @dataclass(frozen=True)
 class OwnRegistries(Stack):
     """A stack of a home folder whose owner has configured a registry."""
@@ -206,7 +253,7 @@ class OwnRegistries(Stack):
         return super().environment | {"PIP_INDEX_URL": f"{self.index}/simple"}
 
 
-def test_a_stack_of_a_home_pulls_from_its_own_registries(
+def test_the_owner_is_asked_at_the_terminal_and_again_for_a_repetition(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, make_repository: MakeRepository
 ) -> None:
     for name in ("needed", "added"):
@@ -217,8 +264,15 @@ def test_a_stack_of_a_home_pulls_from_its_own_registries(
     with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
         own = OwnRegistries(base / "home", address)
         with running_stack(base / "home", workers=1, stack=own) as stack:
-            changes = Changes(stack, repository, {})
-            running = pool.submit(changes.run, *ADD)
-            changes.decide("approve")
-            result = running.result()
-    assert result["status"] == "SUCCESS", result
+            terminal = Terminal(stack, repository.path, "run", "add a package", *ADD[:-1])
+            terminal.read_until("Approve? [y/N]")
+            assert "requirements.txt: Packages: 1 added (added ==1.0)." in terminal.shown
+            assert "| +added==1.0" in terminal.shown
+            terminal.type("y\n")
+            assert terminal.end() == 0, terminal.shown
+            run_id = terminal.shown.partition("? run-")[2].split()[0]
+            repeating = pool.submit(stack.process, "replay", f"run-{run_id}", "--reexecute", cwd=repository.path)
+            assert Changes(stack, repository, {}).decide("approve") != f"run-{run_id}"
+            repeated = repeating.result()
+    assert repeated.returncode == 0, repeated.stdout + repeated.stderr
+    assert "the same result" in repeated.stdout

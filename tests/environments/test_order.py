@@ -22,8 +22,10 @@ from gatewright.app.environments.python_recipe import python_recipe
 from gatewright.app.environments.rust_install import rust_files
 from gatewright.contracts import EnvironmentOrder, EnvironmentResult, codec
 from gatewright.contracts.environment_order import OrderedEnvironment, OrderedFile
+from gatewright.ecosystems.dependencies.readers import is_dependency_file
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.errors import MalformedError
+from gatewright.rules.environment_orders import OrderAnswer, OrderQuestion
 from tests.ecosystems.python.trees import Tree
 
 PROJECT = '[project]\nname = "shop"\ndynamic = ["version"]\ndependencies = ["needed"]\n'
@@ -159,3 +161,30 @@ def test_the_prefixes_of_a_result_keep_their_order() -> None:
 def test_a_result_that_the_order_cannot_have_is_refused(forged: OrderedEnvironment) -> None:
     with pytest.raises(NotPreparedError):
         check_result(ordered(sample()), msgspec.structs.replace(READY, environments=(forged,)))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("uv.lock", "pyproject.toml"),
+        ("poetry.lock", "pyproject.toml"),
+        ("requirements/test.txt", "dev-requirements.txt", "setup.cfg"),
+        ("package.json", "package-lock.json"),
+        ("package.json", "npm-shrinkwrap.json"),
+        ("package.json", "yarn.lock"),
+        ("package.json", "pnpm-lock.yaml", "pnpm-workspace.yaml"),
+        ("Cargo.toml", "Cargo.lock", "member/Cargo.toml", ".cargo/config.toml"),
+        ("go.mod", "go.sum", "go.work", "go.work.sum"),
+        ("pom.xml", "module/pom.xml"),
+    ],
+)
+def test_files_of_installers_are_dependency_files(names: tuple[str, ...]) -> None:
+    contents = {".json": b"{}", ".xml": b"<project/>", ".mod": b"module a\n", ".yaml": b"lockfileVersion: '9.0'\n"}
+    files = {name: contents.get(Path(name).suffix, b"") for name in names}
+    assert [name for name in names if not is_dependency_file(name.encode())] == []
+    question = OrderQuestion(("./test",), names, {})
+    answer = msgspec.msgpack.decode(orders.answer_question(msgspec.msgpack.encode(question)), type=OrderAnswer)
+    assert answer.missing, "an installer reads one of them at least"
+    question = OrderQuestion(("./test",), names, dict(files))
+    answer = msgspec.msgpack.decode(orders.answer_question(msgspec.msgpack.encode(question)), type=OrderAnswer)
+    assert {each.path for each in codec.decode(answer.order, EnvironmentOrder).files} == set(names), answer.fault

@@ -130,7 +130,7 @@ def matching_rules(run: Run, stage: AskStage) -> tuple[MatchedRule, ...]:
         or (rule.name in before and again[rule.name])
     )
     found = ((rule, again[rule.name] + why) for rule in rules if (why := _why(rule, run, contract)))
-    return tuple(MatchedRule(rule, why[:_MOST_WORDS]) for rule, why in found)
+    return tuple(MatchedRule(rule, why if len(why) <= _MOST_WORDS else f"{why[: _MOST_WORDS - 3]}...") for rule, why in found)
 
 
 def rule_stage(run: Run, rule: ApprovalRule) -> AskStage:
@@ -490,7 +490,7 @@ def _network_words(run: Run, rule: ApprovalRule, contract: TaskContract) -> str:
     words = f"network access: {network}" if network != "deny" else ""
     if rule_stage(run, rule) != "environment":
         return words
-    return f"{words}; changed packages: {', '.join(order.files)}" if order is not None else ""
+    return "; ".join((words, f"changed packages: {', '.join(order.files)}", *order.packages)) if order is not None else ""
 
 
 def _why(rule: ApprovalRule, run: Run, contract: TaskContract) -> str:

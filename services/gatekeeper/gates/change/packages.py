@@ -7,12 +7,14 @@ refuses, ends the run: no command sees the baseline's packages instead.
 
 from __future__ import annotations
 
-import posixpath
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gatewright.bounded.judge import BoundedJudge, ProcessBounds
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS, Bus
@@ -20,11 +22,13 @@ from gatewright.bus.topology import ENVIRONMENT_SUBJECT
 from gatewright.client.client import BUSY, ORDER_PATIENCE, ORDER_TIMEOUT, RESTART_PATIENCE
 from gatewright.client.refusals import decode_answer
 from gatewright.clock import Clock
-from gatewright.contracts import EnvironmentOrder, EnvironmentResult, codec
+from gatewright.contracts import EnvironmentOrder, EnvironmentResult, TaskContract, codec
 from gatewright.contracts.environment_order import OrderedEnvironment
+from gatewright.ecosystems.dependencies.comparing import dependency_changes, is_dependency_file
 from gatewright.errors import LimitError, UnavailableError
 from gatewright.git.mirror import Mirror
 from gatewright.git.mirror_tree import list_tree
+from gatewright.git.paths import display
 from gatewright.rules.environment_orders import (
     DIFFERS,
     RULE,
@@ -47,11 +51,12 @@ _FUNCTION: Final = "gatewright.app.environments.order:answer_question"
 _BOUNDS: Final = ProcessBounds(seconds=60.0)
 #: Questions about one tree: each names further files. Most files are sent with the first.
 _MOST_QUESTIONS: Final = 50
+#: Bytes of a file, and of all files, that a question holds.
 _LARGEST: Final = 8 << 20
-_NAMES: Final = frozenset(
-    {"Cargo.toml", "Cargo.lock", "package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock"}
-    | {"go.mod", "go.sum", "go.work", "go.work.sum", "pom.xml", "pyproject.toml", "setup.cfg", "uv.lock", "poetry.lock"}
-)
+_MOST_BYTES: Final = 64 << 20
+#: Lines about packages that people are shown, and names in one of them.
+_MOST_LINES: Final = 20
+_MOST_NAMES: Final = 30
 _PULLER: Final = "puller"
 
 
@@ -66,10 +71,17 @@ async def _order_on(judge: BoundedJudge, mirror: Mirror, tree: str, commands: Se
     """Return the order for ``commands`` on ``tree``. Raises GitError, BeyondLimitError."""
     listed = await list_tree(mirror, tree, largest=_LARGEST)
     paths = tuple(sorted(listed.paths))
-    wanted = [path for path in paths if _names_packages(path)]
+    wanted = [path for path in paths if is_dependency_file(path.encode())]
     files: dict[str, bytes | None] = {}
-    for _ in range(_MOST_QUESTIONS):
-        files |= {path: await listed.read(path) for path in wanted}
+    held = 0
+    for number in range(_MOST_QUESTIONS):
+        for path in wanted:
+            if held > _MOST_BYTES:
+                break
+            files[path] = content = await listed.read(path)
+            held += len(content or b"")
+        if number and held > _MOST_BYTES:
+            return _Order(None, (), f"the files that name packages have more than {_MOST_BYTES >> 20} MiB")
         question = msgspec.msgpack.encode(OrderQuestion(tuple(commands), paths, files))  # 1
         answer = msgspec.msgpack.decode(await judge.ask(question), type=OrderAnswer)
         if not answer.missing:
@@ -77,6 +89,11 @@ async def _order_on(judge: BoundedJudge, mirror: Mirror, tree: str, commands: Se
             return _Order(order, answer.ecosystems, answer.fault)
         wanted = list(answer.missing)
     return _Order(None, (), f"more than {_MOST_QUESTIONS} files include each other")
+
+
+def _commands_of(contract: TaskContract) -> list[str]:
+    """Return the commands that environments are made for."""
+    return [test.cmd for test in contract.acceptance_tests]
 
 
 async def find_order(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> ChangedOrder | None:
@@ -88,30 +105,38 @@ async def find_order(context: ChangeContext, candidate: ComposedCandidate, run: 
         GitError: the mirror cannot be read.
     """
     report, contract = context.report, context.contract
-    network, commands = contract.tool_permissions.network, [test.cmd for test in contract.acceptance_tests]
+    network, commands = contract.tool_permissions.network, _commands_of(contract)
+    touched = [each.path for each in candidate.changes if is_dependency_file(each.path)]
     if network == "deny" or not candidate.changes:
-        paths = [each.path for each in candidate.changes if _names_packages(each.path.decode("utf-8", "replace"))]
-        if contract.environment is not None and paths:
-            words = "the tests see the packages of the baseline; --network on-request pulls those of the change"
-            report.remark(RULE, words, paths[0])
+        if contract.environment is not None and touched:
+            words = "the tests see the packages of the baseline; where --env auto reads the file, --network on-request pulls"
+            report.remark(RULE, f"{words} those of the change", touched[0])
         return None
     judge = BoundedJudge(_FUNCTION, _BOUNDS)
     report.checked(RULE, network)
     after = await _order_on(judge, context.mirror, candidate.tree, commands)
     before = await _order_on(judge, context.mirror, run.accepted.baseline_tree, commands)
     if after.order is None:
-        if after.fault != before.fault:
+        if after.fault != before.fault or touched:
             report.violate("environment_not_prepared", RULE, after.fault)
         return None
     found = changed_order(before.order, after.order)  # 2
     if found is not None and (contract.environment is None or run.chosen or contract.candidates or lands_by_queue(run)):
         report.violate(UNSUPPORTED, RULE, f"no environment is made for the changed {', '.join(found.files[:5])}")
         return None
-    return found
+    return found and replace(found, packages=await asyncio.to_thread(_package_lines, found.files, before.order, after.order))
 
 
-def _names_packages(path: str) -> bool:
-    return posixpath.basename(path) in _NAMES or ("requirements" in path and path.endswith(".txt"))
+def _package_lines(paths: Sequence[str], before: EnvironmentOrder | None, after: EnvironmentOrder) -> tuple[str, ...]:
+    """Return for people what the changed files add, remove and move, with versions and unusual sources."""
+    old, new = ({each.path: each.content for each in order.files} if order is not None else {} for order in (before, after))
+    lines = (
+        display(f"{path}: {line}".encode("utf-8", "surrogatepass"))
+        for path in paths
+        if is_dependency_file(path.encode())
+        for line in dependency_changes(path.encode(), old.get(path), new.get(path), _MOST_NAMES)
+    )
+    return tuple(islice(lines, _MOST_LINES))
 
 
 @dataclass(frozen=True)
@@ -140,8 +165,8 @@ class Puller:
         if not run.has_agreed_order(candidate.order.sha256):
             report.violate(UNAPPROVED, RULE, "nothing is pulled: no approval rule asks people about the network")
             return ()
-        commands = [test.cmd for test in context.contract.acceptance_tests]
-        made = await _order_on(BoundedJudge(_FUNCTION, _BOUNDS), context.mirror, candidate.tree, commands)
+        judge = BoundedJudge(_FUNCTION, _BOUNDS)
+        made = await _order_on(judge, context.mirror, candidate.tree, _commands_of(context.contract))
         if made.order is None or order_digest(made.order) != candidate.order.sha256:  # 3
             report.violate(DIFFERS, RULE, "the files of the candidate give another order than the recorded one")
             return ()

@@ -16,6 +16,7 @@ from typing import Any
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.plan import PACKAGES
 from gatewright.app.environments.requirements import Requirements, git_source, is_named, normalise_name, read_requirements
+from gatewright.app.environments.tool import read_file
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.ecosystems.python.project_settings import read_cfg, read_toml, read_toml_lock
 from gatewright.foreign_documents import table_of
@@ -84,15 +85,15 @@ def declares_python(tree: TreeFiles) -> bool:
 
 async def python_recipe(tree: TreeFiles, commands: Sequence[str]) -> Recipe:
     """Return the recipe for ``commands`` on ``tree``. Raises NotPreparedError for refused content."""
-    content = await tree.read("pyproject.toml") if "pyproject.toml" in tree.paths else None
-    pyproject = read_toml(content or b"")
+    pyproject = read_toml(await read_file(tree, "pyproject.toml") if "pyproject.toml" in tree.paths else b"")
     asked = Requirements()
     fewer: tuple[str, ...] = ()
     lock = next((path for path in (_UV, _POETRY) if path in tree.paths), None)
+    content = await read_file(tree, lock) if lock is not None else b""
     if lock == _UV:
         asked.by_file[_UV] = ()
     elif lock == _POETRY:
-        asked.take(_POETRY, tuple(_poetry_lines(await tree.read(_POETRY) or b"")))
+        asked.take(_POETRY, tuple(_poetry_lines(content)))
     else:
         files = [path for path in _FILES if path in tree.paths]
         await _add_requirement_files(tree, files, pyproject, asked)
@@ -169,7 +170,7 @@ async def _add_project_tables(tree: TreeFiles, pyproject: Mapping[str, Any], ask
     if "pyproject.toml" in tree.paths:
         asked.take("pyproject.toml", tuple(_own_lines(found, extras, own)))
     if "setup.cfg" in tree.paths:
-        settings = read_cfg(await tree.read("setup.cfg") or b"")
+        settings = read_cfg(await read_file(tree, "setup.cfg"))
         found = [*settings.get(("options", "install_requires"), ())]
         for (section, name), lines in settings.items():
             if section == "options.extras_require" and normalise_name(name) in _FOR_TESTS:

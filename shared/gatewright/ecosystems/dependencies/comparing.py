@@ -11,15 +11,15 @@ from gatewright.ecosystems.runner.settings import UnreadableError
 
 #: Bytes of one version of a file that are read.
 MOST_BYTES: Final = 8 << 20
-#: Names that one line quotes, and characters of one value.
+#: Names that one line quotes by default, and characters of one value.
 _QUOTED: Final = 5
 _MOST_VALUE: Final = 160
 
 __all__ = ["MOST_BYTES", "changed_programs", "dependency_changes", "is_dependency_file"]
 
 
-def dependency_changes(path: bytes, old: bytes | None, new: bytes | None) -> Iterator[str]:
-    """Yield descriptions of the change, the most significant first; None is a missing file.
+def dependency_changes(path: bytes, old: bytes | None, new: bytes | None, quoted: int = _QUOTED) -> Iterator[str]:
+    """Yield descriptions of the change, the most significant first; None is a missing file. ``quoted``: names in a summary.
 
     1. other settings that decide which code is fetched or run  2. packages from other places than the usual registry  3. a
     summary of all packages. An unreadable version is reported as such.
@@ -40,7 +40,7 @@ def dependency_changes(path: bytes, old: bytes | None, new: bytes | None) -> Ite
         earlier = before.packages.get(name)
         if _is_elsewhere(package, usual) and (earlier is None or earlier[1:] != package[1:]):
             yield _from(name, package, earlier)
-    if words := _change_summary(before, after):  # 3
+    if words := _change_summary(before, after, quoted):  # 3
         yield words
 
 
@@ -88,17 +88,17 @@ def _from(name: str, package: Package, earlier: Package | None) -> str:
     return f"Takes the package {_short(name)} from {package.source}{place}; it came from {earlier.source}{before}."
 
 
-def _change_summary(before: Facts, after: Facts) -> str:
+def _change_summary(before: Facts, after: Facts, quoted: int) -> str:
     added = sorted(after.packages.keys() - before.packages.keys())
     removed = sorted(before.packages.keys() - after.packages.keys())
     both = before.packages.keys() & after.packages.keys()
     versions = {name: (before.packages[name].version, after.packages[name].version) for name in both}
     moved = sorted(name for name, (was, now) in versions.items() if was != now and now)
     parts = [
-        _list_names(len(added), "added", [f"{name} {after.packages[name].version}".strip() for name in added[:_QUOTED]]),
-        _list_names(len(removed), "removed", removed[:_QUOTED]),
+        _list_names(len(added), "added", [f"{name} {after.packages[name].version}".strip() for name in added[:quoted]]),
+        _list_names(len(removed), "removed", removed[:quoted]),
         _list_names(
-            len(moved), "in another version", [f"{name} {versions[name][0]} to {versions[name][1]}" for name in moved[:_QUOTED]]
+            len(moved), "in another version", [f"{name} {versions[name][0]} to {versions[name][1]}" for name in moved[:quoted]]
         ),
     ]
     shown = [part for part in parts if part]

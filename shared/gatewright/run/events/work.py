@@ -150,10 +150,14 @@ class AnswerIgnored(RunEvent, frozen=True):
 
 
 class ChangedOrder(Document, frozen=True):
-    """The order of environments for the candidate's own packages: its digest, and the changed ``files`` that decide them."""
+    """The order of environments for the candidate's own packages: its digest, and the changed ``files`` that decide them.
+
+    ``packages``: lines for people on what is added, removed and moved.
+    """
 
     sha256: Sha256
     files: tuple[str, ...]
+    packages: tuple[str, ...] = ()
 
 
 class CandidateComposed(RunEvent, frozen=True):
