@@ -131,6 +131,21 @@ def test_a_rejected_package_is_pulled_after_another_yes_only(cluster: Cluster, c
             assert running.result()["status"] == "SUCCESS"
 
 
+def test_a_merge_queue_lands_a_run_in_its_pulled_packages(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
+    changes.change_version(tmp_path, "1.6")
+    changes.repository.git("branch", "release")
+    with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
+        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies):
+            running = pool.submit(changes.run, *ADD, "--land", "queue", "--target-ref", "release")
+            run_id = changes.decide("approve")
+            result = running.result()
+    assert result["status"] == "SUCCESS", result
+    assert b"added==1.6" in changes.repository.git("show", "release:requirements.txt")
+    verified = cluster.process("verify", run_id)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
 def test_a_change_of_no_lock_asks_nobody(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     edit = (*WORDS, "--exec", "python tools/edit.py", "--env", "auto", "--network", "on-request", "--json")
     with served(index_of(tmp_path / "wheels")) as address:

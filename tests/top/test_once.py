@@ -42,7 +42,7 @@ def test_the_board_as_text_has_every_list_and_whole_run_ids() -> None:
     assert text.startswith("1 running  0 person  0 paths  1 landed  0 done  1 failed")
     assert all(run_id_of(number) in text for number in (1, 2, 3))
     assert "Nothing waits for a person" in text
-    assert "worker-default-normal  3        1        2 min   0       3 h more" in text
+    assert "worker-default-normal  3        1       2 min   0       3 h more" in text
 
 
 def test_the_board_document_names_what_an_identity_cannot_see() -> None:

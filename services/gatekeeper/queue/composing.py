@@ -25,6 +25,7 @@ from gatewright.rules.landing import commit_message
 from gatewright.rules.standing import rests_on_people
 from gatewright.run.state import Run
 from gatewright.scope import outside as outside_scope
+from gatewright.services.gatekeeper.gates.change.packages import order_digest_on
 from gatewright.services.gatekeeper.gates.change.rebuild_trees import bring_candidate_of
 from gatewright.services.gatekeeper.gates.context import Artifacts
 
@@ -43,7 +44,10 @@ class ComposedPosition:
 
 @dataclass(frozen=True, slots=True)
 class NotComposed:
-    """The first run that does not fit. ``paths``: where it conflicts, or what it changes outside its scope."""
+    """The first run that does not fit.
+
+    ``paths``: where it conflicts, what it changes outside its scope, or whose packages are others.
+    """
 
     run_id: str
     code: Literal["conflict_with_ahead", "scope_after_merge", "approval_void"]
@@ -137,6 +141,8 @@ class Composer:
             before, tree = tree, await mirror.with_objects(tree, _tree_changes(entry.changes, composed.writes))
             if foreign := _foreign_paths(run, entry, await mirror.changes(before, tree)):
                 return NotComposed(entry.run_id, "scope_after_merge", foreign)
+            if other := await _other_packages(mirror, tree, run):
+                return NotComposed(entry.run_id, "approval_void", other)
             steps.append((run, tree))
         return steps
 
@@ -214,6 +220,14 @@ async def _commit(mirror: Mirror, run: Run, tree: str, parent: str, *, sign: boo
         author=run.contract.author,
         signed=sign,
     )
+
+
+async def _other_packages(mirror: Mirror, tree: str, run: Run) -> tuple[str, ...]:
+    """Return the changed files whose packages people approved, if those of ``tree`` are others."""
+    order = run.changed_order
+    if order is None or run.contract is None or await order_digest_on(mirror, tree, run.contract) == order.sha256:
+        return ()
+    return order.files
 
 
 def _foreign_paths(run: Run, entry: Entry, changes: Iterable[TreeChange]) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from gatewright.bus.port import Bus, Message
 from gatewright.clock import Clock
 from gatewright.contracts import Error, QueueRules, TestReport, codec
@@ -49,7 +51,7 @@ from gatewright.services.gatekeeper.queue.composing import ComposedPosition, Com
 from gatewright.services.gatekeeper.queue.pushing import base_moved, left_queue, push_position, tip_of
 from gatewright.services.gatekeeper.queue.receipts import ReceiptWriter
 from gatewright.services.gatekeeper.queue.store import KnownQueue, QueueStore, queue_id_in
-from gatewright.services.gatekeeper.queue.testing import TestPart, parts_of, publish_part
+from gatewright.services.gatekeeper.queue.testing import TestPart, parts_of, publish_part, with_packages
 from gatewright.services.gatekeeper.run_metrics import count_merge_events
 from gatewright.telemetry.logs import Logger
 from gatewright.telemetry.metrics import Metrics
@@ -424,8 +426,8 @@ class MergeQueues:
         mirror = await self.composer.bring(queue, command.tree)
         patch = await mirror.diff(queue.base.tree, command.tree) if command.tree != queue.base.tree else b""
         uri = await self.artifacts.put_artifact(patch)
-        runs = [await self.composer.run_of(run_id) for run_id in command.runs]
-        template = await self.composer.run_of(first)
+        runs = await with_packages([await self.composer.run_of(run_id) for run_id in command.runs], mirror, command.tree)
+        template = next((run for run in reversed(runs) if run.pulled), replace(await self.composer.run_of(first), pulled=None))
         return parts_of(queue_id, command, runs, template, queue.base.commit, uri)
 
     async def _land(self, queue_id: str, queue: Queue, command: Land) -> None:

@@ -91,7 +91,8 @@ def _leave_reason(event: EntryLeft, branch: str) -> str:
         case "scope_after_merge":
             return f"on top of {branch} its commit would change {_join_names(event.paths)}, outside its scope"
         case "approval_void":
-            return "an approval of the change no longer holds"
+            others = f": on top of {branch}, {_join_names(event.paths)} and the files beside it name other packages"
+            return f"an approval of the change no longer holds{others if event.paths else ''}"
         case "aborted":
             reason = f": {event.detail}" if event.detail else ""
             return f"{event.by or 'an operator'} removed it from the merge queue{reason}"

@@ -15,10 +15,12 @@ from gatewright.bus.topology import DEFAULT_POOL, task_subject
 from gatewright.bus.versions import written_here
 from gatewright.contracts import TaskContract, codec
 from gatewright.contracts.vocabulary import AcceptanceTest, Priority
+from gatewright.git.mirror import Mirror
 from gatewright.queue.commands import Test, run_id_of_test, task_id_of_part
 from gatewright.rules import task_contracts as orders
 from gatewright.run.state import Run, trace_id_of
 from gatewright.services.gatekeeper.dispatch.task_tokens import task_token
+from gatewright.services.gatekeeper.gates.change.packages import order_digest_on
 from gatewright.view.spans import task_context
 
 _ROLE = "testrunner"
@@ -70,6 +72,23 @@ def parts_of(queue_id: str, test: Test, runs: Sequence[Run], template: Run, base
     return tuple(found)
 
 
+async def with_packages(runs: Sequence[Run], mirror: Mirror, tree: str) -> list[Run]:
+    """Return the runs of a test on ``tree`` as its commands see them: each with the pulled packages of its order on the tree.
+
+    A run without packages of its own gets those of another run of the test, if its commands order the same there.
+
+    Raises:
+        GitError: the mirror cannot be read.
+    """
+    pulled = {run.pulled.order_sha256: run.pulled for run in runs if run.pulled is not None}
+    found = []
+    for run in runs:
+        lacks = pulled and run.pulled is None and run.contract is not None
+        order = await order_digest_on(mirror, tree, run.contract) if lacks and run.contract is not None else ""
+        found.append(replace(run, pulled=pulled.get(order, run.pulled)))
+    return found
+
+
 async def publish_part(bus: Bus, part: TestPart) -> None:
     """Send a part to the test runners. A repetition has no effect within the deduplication window. Raises BusError."""
     contract = part.contract
@@ -116,10 +135,11 @@ def _standing_tests(commands: Iterable[Sequence[str]]) -> tuple[AcceptanceTest, 
 
 def _setting(contract: TaskContract) -> str:
     """Return a digest of everything that the commands and their results depend on, beside the tree."""
+    environments = (contract.environment, contract.baseline_environment, contract.environment_profile)
     facts = [
         *(codec.encode(each) for each in contract.acceptance_tests),
         *(f"{each.name} {stored_digest(each.uri)}".encode() for each in contract.inputs.artifacts),
-        *(codec.encode(each) for each in (contract.environment, contract.environment_profile) if each is not None),
+        *(b"" if each is None else codec.encode(each) for each in environments),
         (contract.policy_pack or "").encode(),
         repr(contract.timeout_retry).encode(),
     ]

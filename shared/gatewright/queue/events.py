@@ -124,8 +124,8 @@ class EntryLeft(QueueEvent, frozen=True):
 
     ``tests``: failed tests of the reason ``tests_failed``. ``against`` and ``paths``: run and paths of ``conflict_with_ahead``;
     the run is empty where the conflict is with another change of the branch. ``scope_after_merge`` has ``paths``, too, and
-    ``superseded`` has the new run in ``against``. ``by``: the person who removed the entry, for the reason ``detail``.
-    ``signed``: the person's action, where it was signed.
+    ``approval_void`` those whose packages are others. ``superseded`` has the new run in ``against``. ``by``: the person who
+    removed the entry, for the reason ``detail``. ``signed``: the person's action, where it was signed.
     """
 
     event_type: ClassVar[str] = "entry_left"

@@ -29,7 +29,7 @@ _CONTRACTS = {
     "dispatch_forbidden": "follow policies/roles.json, which lists the permitted assignments",
     "environment_changed": "change the environment while no run uses it, then run again",
     "environment_unapproved": "have the operator add an approval rule of the reason network, or land the lock file first",
-    "environment_pull_unsupported": "give --env auto, one candidate and no merge queue, or land the lock file first",
+    "environment_pull_unsupported": "give --env auto and leave out --candidates, or land the lock file first",
     "environment_image_unavailable": "unpack the image on the host of the commands: `gatewright image NAME@sha256:...`",
     "environment_not_allowed": "name an environment that the system was started with, or pass it with --env to your stack",
     "environment_tool_missing": "use an environment that has the program, or correct the tools in policies/environments.json",

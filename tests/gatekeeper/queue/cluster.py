@@ -26,7 +26,7 @@ from gatewright.contracts.queue_policy import QueuePolicy, QueueRule, Window
 from gatewright.contracts.queue_receipt import QueueReceipt
 from gatewright.contracts.reports import TestCommand, TestSummary
 from gatewright.contracts.task_contract import Rollback
-from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Priority, Surroundings
+from gatewright.contracts.vocabulary import AcceptanceTest, Agent, Priority, Scope, Surroundings
 from gatewright.contracts.vocabulary import Repository as RepositoryField
 from gatewright.evidence.signing import keys
 from gatewright.evidence.signing.envelopes import Signer
@@ -169,6 +169,7 @@ class Cluster:
         priority: Priority = "normal",
         baseline: str = "",
         again: str | None = None,
+        scope: Scope | None = None,
     ) -> Run:
         """Bring a change to the state QUEUED; ``name`` is the key of its run. Its baseline is the branch as it is."""
         run_id = run_id_of(name)
@@ -181,6 +182,7 @@ class Cluster:
             acceptance_tests=(AcceptanceTest(name="unit", cmd="true", must_pass=True),),
             priority=priority,
             again=again,
+            scope=scope,
         )
         digest = hashlib.sha256(codec.encode(contract)).hexdigest()
         item = Submitted(run_id, "0" * 32, contract, "0" * 64, "submit", document_sha256=digest, key=name, publisher=publisher)

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from gatewright.bounded.judge import BoundedJudge, ProcessBounds
+from gatewright.bounded.judge import BeyondLimitError, BoundedJudge, ProcessBounds
 from gatewright.bus.port import NO_ANSWER, NO_RESPONDERS, Bus
 from gatewright.bus.topology import ENVIRONMENT_SUBJECT
 from gatewright.client.client import BUSY, ORDER_PATIENCE, ORDER_TIMEOUT, RESTART_PATIENCE
@@ -41,7 +41,6 @@ from gatewright.rules.environment_orders import (
     result_fault,
 )
 from gatewright.rules.gate_evidence import CANDIDATE_TREE, ORDER
-from gatewright.rules.landing import lands_by_queue
 from gatewright.run.events import ChangedOrder
 from gatewright.run.state import Run
 from gatewright.services.gatekeeper.gates.change.candidate import ComposedCandidate
@@ -96,6 +95,15 @@ def _commands_of(contract: TaskContract) -> list[str]:
     return [test.cmd for test in contract.acceptance_tests]
 
 
+async def order_digest_on(mirror: Mirror, tree: str, contract: TaskContract) -> str:
+    """Return the digest of the order for the contract's commands on ``tree``; empty where none can be made. Raises GitError."""
+    try:
+        made = await _order_on(BoundedJudge(_FUNCTION, _BOUNDS), mirror, tree, _commands_of(contract))
+    except BeyondLimitError:
+        return ""
+    return order_digest(made.order) if made.order is not None else ""
+
+
 async def find_order(context: ChangeContext, candidate: ComposedCandidate, run: Run) -> ChangedOrder | None:
     """Return what the candidate's tests need pulled; None where the baseline's packages are the candidate's too.
 
@@ -121,7 +129,7 @@ async def find_order(context: ChangeContext, candidate: ComposedCandidate, run: 
             report.violate("environment_not_prepared", RULE, after.fault)
         return None
     found = changed_order(before.order, after.order)  # 2
-    if found is not None and (contract.environment is None or run.chosen or contract.candidates or lands_by_queue(run)):
+    if found is not None and (contract.environment is None or run.chosen or contract.candidates):
         report.violate(UNSUPPORTED, RULE, f"no environment is made for the changed {', '.join(found.files[:5])}")
         return None
     return found and replace(found, packages=await asyncio.to_thread(_package_lines, found.files, before.order, after.order))
