@@ -67,10 +67,14 @@ class TextPattern:
         options = re2.Options()
         options.log_errors = False
         self._compiled: Any = re2.compile(pattern.encode(), options)  # type: ignore[no-untyped-call]
+        self._groups = tuple((name.decode(), number) for name, number in self._compiled.groupindex.items())
 
     def fullmatch(self, text: str) -> dict[str, str] | None:
         """The named groups that took part when all of ``text`` matches; None when it does not."""
-        return _named_groups(self._compiled.fullmatch(_encode(text)))
+        found = self._compiled.fullmatch(_encode(text))
+        if found is None:
+            return None
+        return {name: _decode(value) for name, number in self._groups if (value := found[number]) is not None}
 
     def begins(self, text: str) -> bool:
         """Return whether ``text`` begins with a match."""
@@ -104,12 +108,6 @@ def is_pattern(text: str) -> bool:
     except (re2.error, UnicodeEncodeError):
         return False
     return True
-
-
-def _named_groups(found: Any) -> dict[str, str] | None:
-    if found is None:
-        return None
-    return {name.decode(): _decode(value) for name, value in found.groupdict().items() if value is not None}
 
 
 def _encode(text: str) -> bytes:

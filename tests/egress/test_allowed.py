@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gatewright.egress.allowed import IndexedAddresses
 from gatewright.egress.policy import PUBLIC, EgressSource
@@ -104,6 +106,36 @@ def test_a_page_names_files_of_public_sources_only() -> None:
     assert allowed.refusal(cdn) == ""
     allowed.learn("https://own.example/+simple/demo/", *page(own))
     assert allowed.refusal(own) == ""
+
+
+def test_a_known_host_opens_nothing_for_pages_of_others() -> None:
+    allowed = IndexedAddresses(SOURCES)
+    own = [f"https://own.example/files/{name}.whl" for name in ("first", "second", "third")]
+    allowed.learn("https://own.example/+simple/demo/", *page(*own[:2]))
+    assert [allowed.refusal(each) for each in own[:2]] == ["", ""]
+    allowed.learn(PYPI, *page(*own))
+    assert allowed.refusal(own[2])
+
+
+HOSTS = ["https://cdn.example", "https://cdn.example:443", "https://CDN.example", "https://cdn.example.", "https://own.example"]
+SITES = [*HOSTS, "http://cdn.example", "https://cdn.example:0443", "https://u@cdn.example", "https://cdn.example:444", "..", ""]
+SEGMENTS = st.sampled_from(
+    ["a", "demo-1.0+x.whl", "~b", ".", "..", ".c", "", "%41", "%2B", "d e", "f\u00e9", "?q=1", "_g.h", "\\i"]
+)
+LINKS = st.builds(
+    lambda site, path: "/".join((site, *path)), st.sampled_from(SITES), st.lists(SEGMENTS, min_size=1, max_size=4)
+)
+
+
+@given(st.lists(LINKS, max_size=8))
+def test_earlier_links_of_a_page_change_nothing_for_later_ones(links: list[str]) -> None:
+    def named(*each: str) -> set[str]:
+        allowed: Any = IndexedAddresses(SOURCES)
+        allowed.learn(PYPI, *page(*each, media_type="application/json"))
+        return set(allowed._linked)
+
+    first = "https://cdn.example/x"
+    assert named(first, *links) == named(first).union(*map(named, links))
 
 
 def test_a_packument_adds_its_tarballs() -> None:

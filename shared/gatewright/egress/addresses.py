@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -50,12 +51,13 @@ def canonical_address(text: str) -> URL:
     return url
 
 
+@lru_cache(maxsize=256)  # the path of each request is judged twice
 def is_plain_path(path: str) -> bool:
     """Return whether all servers read the raw path alike: no empty or dot segments, no encoded separators or controls."""
-    path = _SCOPED.replaced(path, r"\1/")
+    path = _SCOPED.replaced(path, r"\1/") if "%" in path else path
     segments = path.split("/")[1:]
-    empty = "" in segments[:-1]
-    return bool(_PATH.fullmatch(path) is not None and not _ENCODED.is_in(path) and not empty and not {".", ".."} & {*segments})
+    encoded = "%" in path and _ENCODED.is_in(path)
+    return bool(_PATH.fullmatch(path) is not None and not encoded and "" not in segments[:-1] and not {".", ".."} & {*segments})
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:

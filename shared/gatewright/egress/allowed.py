@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from yarl import URL
 
-from gatewright.egress.addresses import canonical_address
+from gatewright.egress.addresses import LONGEST, canonical_address
 from gatewright.egress.policy import EgressSource, source_of
 from gatewright.foreign_documents import UnreadableDocumentError, read_json
 from gatewright.patterns import BytesPattern, TextPattern
@@ -39,6 +39,8 @@ _MAVEN: Final = TextPattern(
     r"(?P<version>[A-Za-z0-9_.-]+)/(?P<file>[A-Za-z0-9_.-]+)\.(?:aar|exe|jar|module|pom|so|tar\.gz|war|xml|zip))"
     r"(?:\.(?:md5|sha1|sha256|sha512))?"
 )
+#: Links that are canonical if their beginning is, in pip's encoding too: no character of their paths is ever encoded.
+_PLAIN_LINK: Final = TextPattern(r"(?P<site>https?://[a-z0-9.:-]{1,300})(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 _WORD: Final = BytesPattern(rb"([A-Za-z0-9_.-]{1,200})")
 _UNLISTED: Final = "no index page of this pull names it: ask for the package's index first"
 
@@ -88,6 +90,8 @@ class IndexedAddresses:
         plain = {_SEPARATORS.replaced(each.lower(), "-") for each in names or ()}
         self._names = None if names is None else frozenset(names) | plain | {each.lower() for each in names}
         self._linked = set(given)
+        #: Beginnings of canonical links by the source whose pages may name them.
+        self._sites: set[tuple[str, str]] = set()
         #: Of a Cargo registry: where its files are.
         self._downloads: dict[str, str] = {}
 
@@ -143,6 +147,13 @@ class IndexedAddresses:
         return links
 
     def _link(self, source: EgressSource, page: str, link: str) -> None:
+        plain = _PLAIN_LINK.fullmatch(link) if len(link) <= LONGEST else None
+        site = (source.name, plain["site"] if plain else "")
+        # Each file of Python has a metadata file (PEP 658).
+        ends = ("", ".metadata") if source.ecosystem == "python" else ("",)
+        if site in self._sites:
+            self._linked.update(link + end for end in ends)
+            return
         try:
             target = canonical_address(urljoin(page, link))
         except ValueError:
@@ -150,7 +161,10 @@ class IndexedAddresses:
         owner = source_of(self._sources, target.scheme, str(target.raw_host), int(target.port or 0))
         if owner is source or (owner is not None and not owner.private and not owner.credential):
             # pip asks for a path in another encoding, which servers read alike: devpi has ``+`` in each.
-            self._linked |= {str(target), str(target.with_path(quote(unquote(target.raw_path)), encoded=True))}
+            forms = {str(target), str(target.with_path(quote(unquote(target.raw_path)), encoded=True))}
+            self._linked.update(form + end for form in forms for end in ends)
+            if plain and str(target) == link:
+                self._sites.add(site)
 
     def _place(self, url: str) -> tuple[EgressSource | None, str]:
         """Return the source of an address, and the path below its index; empty outside it."""
@@ -224,13 +238,12 @@ def _prefix(crate: str) -> str:
 
 
 def _python_links(media_type: str, content: bytes) -> list[str]:
-    """Return the files of a page of the simple index (PEP 503 or 691), each with its metadata file (PEP 658)."""
+    """Return the files of a page of the simple index (PEP 503 or 691)."""
     if "json" in media_type.lower():
         links = [str(each["url"]) for each in read_json(content)["files"]]
     else:
         links = [html.unescape(each.decode("utf-8", "replace")) for each in _HREF.groups(content)]
-    plain = [each.partition("#")[0] for each in links]
-    return plain + [f"{each}.metadata" for each in plain]
+    return [each.partition("#")[0] for each in links]
 
 
 def _go_links(url: str, content: bytes) -> list[str]:

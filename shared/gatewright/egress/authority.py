@@ -32,6 +32,8 @@ class PullAuthority:
 
     def __init__(self, hosts: Iterable[str], now: dt.datetime) -> None:
         self._now = now
+        #: The key and the certificate of each host that was asked for.
+        self._chains: dict[str, bytes] = {}
         self._key = ec.generate_private_key(ec.SECP256R1())
         # All servers use one key: it never leaves this process, and each certificate names one host.
         self._server_key = ec.generate_private_key(ec.SECP256R1())
@@ -61,18 +63,20 @@ class PullAuthority:
             see(asked)
             return None if asked == wanted else ssl.AlertDescription.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
 
-        leaf = (
-            self._builder(x509.Name([]), self._server_key.public_key(), authority=False)
-            .add_extension(x509.SubjectAlternativeName([name]), critical=True)
-            .sign(self._key, hashes.SHA256())
-        )
+        if host not in self._chains:
+            leaf = (
+                self._builder(x509.Name([]), self._server_key.public_key(), authority=False)
+                .add_extension(x509.SubjectAlternativeName([name]), critical=True)
+                .sign(self._key, hashes.SHA256())
+            )
+            self._chains[host] = self._secret + leaf.public_bytes(serialization.Encoding.PEM)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.num_tickets = 0
         context.set_alpn_protocols(["http/1.1"])
         context.sni_callback = check
         with os.fdopen(os.memfd_create("egress"), "wb") as file:  # the library reads keys from files only
-            file.write(self._secret + leaf.public_bytes(serialization.Encoding.PEM))
+            file.write(self._chains[host])
             file.flush()
             context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
         return context

@@ -17,7 +17,9 @@ from gatewright.patterns import TextPattern
 MOST_BYTES: Final = 16_384
 _MOST_HEADERS: Final = 64
 _REQUEST: Final = TextPattern(r"(?P<method>[A-Z]{1,20}) (?P<target>[!-~]+) HTTP/1\.(?P<minor>[01])")
-_HEADER: Final = TextPattern(r"(?P<name>[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}):[ \t]*(?P<value>(?:[!-~](?:[ -~\t]*[!-~])?)?)[ \t]*")
+_LINE: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}:[ -~\t]*"
+_HEADER: Final = TextPattern(_LINE)
+_HEADERS: Final = TextPattern(rf"(?:{_LINE}\r\n)*")
 #: Headers of a body, of another protocol, of another method or address, or of a further answer.
 _REFUSED: Final = frozenset(
     {
@@ -120,17 +122,19 @@ def parse_head(data: bytes, *, bodies: bool = False) -> RequestHead:
     text = data.decode("ascii", "replace")
     if len(data) > MOST_BYTES or not text.endswith("\r\n\r\n"):
         raise _malformed(f"a head has at most {MOST_BYTES} bytes, and lines that end in CR LF")
-    first, *others = text[:-4].split("\r\n")
+    first, _, rest = text[:-2].partition("\r\n")
+    others = rest.split("\r\n")[:-1]
     request = _REQUEST.fullmatch(first)
     if request is None or len(others) > _MOST_HEADERS:
         raise _malformed(f"a head begins with METHOD TARGET HTTP/1.1, and has at most {_MOST_HEADERS} headers")
     headers: dict[str, str] = {}
+    formed = _HEADERS.fullmatch(rest) is not None
     for line in others:
-        header = _HEADER.fullmatch(line)
-        name = header["name"].lower() if header else ""
-        if header is None or name in headers:
-            raise _malformed(f"{(name or line)[:80]!r}: each header is one line NAME: VALUE, and no header occurs twice")
-        headers[name] = header["value"]
+        name, _, value = line.partition(":")
+        name = name.lower()
+        if name in headers or not (formed or _HEADER.fullmatch(line) is not None):
+            raise _malformed(f"{name[:80]!r}: each header is one line NAME: VALUE, and no header occurs twice")
+        headers[name] = value.strip(" \t")
     _check_headers(headers, bodies=bodies and request["method"] not in {"GET", "HEAD", "CONNECT"})
     return RequestHead(request["method"], request["target"], int(request["minor"]), headers)
 

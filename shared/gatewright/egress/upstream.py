@@ -81,6 +81,7 @@ class Upstream:
         self._resolve = resolve
         self._tls = tls
         self._pins: dict[tuple[str, int], str] = {}
+        self._judged: dict[tuple[str, str, int], EgressSource] = {}
         self._pinning = asyncio.Lock()
         self._indexes = asyncio.Semaphore(_INDEXES)
         #: The versions of index pages that this pull has read: only such a one may be asked for again.
@@ -107,10 +108,13 @@ class Upstream:
 
     def judge_host(self, scheme: str, host: str, port: int) -> EgressSource:
         """Return the source of a host. It is not resolved. Raises DeniedError (``egress_host_refused``)."""
-        source = source_of(self._sources, scheme, host, port) if is_host(host) else None
+        source = self._judged.get((scheme, host, port))
         if source is None:
-            words = f"{scheme}://{host[:253]}:{port} belongs to no source: add the host, as a name, to {self._policy.file}"
-            raise DeniedError(words, code="egress_host_refused")
+            source = source_of(self._sources, scheme, host, port) if is_host(host) else None
+            if source is None:
+                words = f"{scheme}://{host[:253]}:{port} belongs to no source: add the host, as a name, to {self._policy.file}"
+                raise DeniedError(words, code="egress_host_refused")
+            self._judged[scheme, host, port] = source
         return source
 
     def judge(self, url: URL) -> EgressSource:
