@@ -30,6 +30,8 @@ VENDORED = "vendor/modules.txt"
 _VERSION = 1
 _MODULES = "modules"
 _MOST_FILES = 2000
+#: For all of its settings, go would start the compiler of C.
+_SETTINGS = ("GOROOT", "GOVERSION", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GOPRIVATE", "GOINSECURE")
 ADVICE = "where the proxy cannot be reached, commit the modules (`go mod vendor`), which commands then find by themselves"
 
 
@@ -109,7 +111,7 @@ async def _settings_of_go(go: str, installer: Installer) -> dict[str, str]:
     """Return what the user's go is configured with; it sees nothing of the repository."""
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         own = {**installer.variables, "GOTOOLCHAIN": "local", "GOCACHE": str(Path(name) / "cache")}
-        output = await run_tool((go, "env", "-json"), folder=Path(name), environment=own)
+        output = await run_tool((go, "env", "-json", *_SETTINGS), folder=Path(name), environment=own)
     try:
         return read_json(output, dict[str, str])
     except UnreadableDocumentError as error:

@@ -282,7 +282,8 @@ async def node_registries(program: str, scratch: Path, installer: Installer) -> 
     bare = {name: found.add(address, _credential_for(address, credentials)) for name, address in addresses.items()}
     kept = {name: settings[name] for name in _OF_NPM if isinstance(settings.get(name), (str, int))}
     lines = (f"{name}={value if isinstance(value, str) else json.dumps(value)}\n" for name, value in {**kept, **bare}.items())
-    version = str(settings.get("npm-version", "")) if Path(program).name == "npm" else ""
+    _, _, own = str(settings.get("user-agent", "")).partition("pnpm/")
+    version = str(settings.get("npm-version", "")) if Path(program).name == "npm" else own.partition(" ")[0]
     return NodeRegistries(found.registries({}, {".npmrc": "".join(lines).encode()}), bare, version)
 
 

@@ -75,7 +75,7 @@ async def rust_plans(tree: TreeFiles, commands: Sequence[str], installer: Instal
 
 
 async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: Sequence[str], installer: Installer) -> Made:
-    cargo = await _real_cargo(cargo, installer)
+    cargo, version = await _real_cargo(cargo, installer)
     registries, settings = rust_registries(installer)
     locked = _locked_crates(files[_LOCK], installer) if _LOCK in files else _Locked(None)
     given = git_addresses(locked.git)
@@ -91,7 +91,6 @@ async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: 
             "CARGO_HTTP_MULTIPLEXING": "false",  # the gateway speaks HTTP/1.1
         }
         run = partial(phase.run, programs=(cargo,), toolchain=Path(cargo).parent.parent, folder=project, variables=own)
-        version = (await run((cargo, "--version"))).decode("utf-8", "replace").split()
         named = _LOCK if _LOCK in files else _MANIFEST
         try:
             if _LOCK not in files:
@@ -110,15 +109,18 @@ async def _make(prefix: Path, *, cargo: str, files: Mapping[str, bytes], stubs: 
     return Made(f"cargo {version[1] if len(version) > 1 else ''}".strip(), {}, results, summary)
 
 
-async def _real_cargo(cargo: str, installer: Installer) -> str:
-    """Return the cargo of the toolchain: that of rustup needs the user's home, and would fetch a toolchain."""
+async def _real_cargo(cargo: str, installer: Installer) -> tuple[str, list[str]]:
+    """Return the cargo of the toolchain, and the words of its version.
+
+    That of rustup needs the user's home, and would fetch a toolchain.
+    """
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
+        run = partial(run_tool, folder=Path(name), environment=installer.variables)
         rustc = shutil.which("rustc", path=installer.search)
-        if rustc is None:
-            return cargo
-        output = await run_tool((rustc, "--print", "sysroot"), folder=Path(name), environment=installer.variables)
-    real = Path(os.fsdecode(output.strip()), "bin", "cargo")
-    return str(real) if await asyncio.to_thread(real.is_file) else cargo
+        if rustc is not None:
+            real = Path(os.fsdecode((await run((rustc, "--print", "sysroot"))).strip()), "bin", "cargo")
+            cargo = str(real) if await asyncio.to_thread(real.is_file) else cargo
+        return cargo, (await run((cargo, "--version"))).decode("utf-8", "replace").split()
 
 
 def _configure(prefix: Path, git: Sequence[GitSource]) -> None:
