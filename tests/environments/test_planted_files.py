@@ -69,6 +69,15 @@ async def test_a_script_of_the_project_follows_no_planted_link(tmp_path: Path, w
     assert not target.exists()
 
 
+async def test_code_of_a_package_changes_no_pip_but_its_own(tmp_path: Path, wheels: Path) -> None:
+    plant(wheels, '[each.write_text("changed") for each in SITE.glob("pip/__init__.py")]', tmp_path)
+    prefix = await built(tmp_path, wheels, Tree({"requirements.txt": "hostile"}))
+    made = {each.parts[-6]: each.read_text() for each in prefix.parent.glob("*/lib/python*/site-packages/pip/__init__.py")}
+    assert made.pop(prefix.name) == "changed"
+    assert len(made) == 1
+    assert "changed" not in made.values()
+
+
 LINKS = {
     "bin": 'scripts = pathlib.Path(sys.prefix, "bin"); shutil.move(scripts, SCRATCH); scripts.symlink_to(SCRATCH / "bin")',
     "site-packages": 'shutil.move(SITE, SCRATCH); SITE.symlink_to(SCRATCH / "site-packages")',

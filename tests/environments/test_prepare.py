@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gatewright.app.environments.bundled_pip import UNPACK
 from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.interpreters import allows
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.app.environments.python_recipe import python_recipe
+from gatewright.app.environments.virtual_environments import UNPACK
+from gatewright.app.retention.caches import find_caches
 from gatewright.environment_inventory.reading import read_inventory
 from gatewright.host_facts import surroundings
 from gatewright.sandbox.environments import PREPARED
@@ -171,6 +172,24 @@ async def test_the_environment_has_the_interpreters_own_pip(tmp_path: Path, whee
     assert found == str(sys.version_info < (3, 12))
 
 
+async def test_pip_is_unpacked_and_compiled_once_for_an_interpreter(tmp_path: Path, wheels: Path) -> None:
+    for name in ("one", "two"):
+        make_wheel(wheels, name)
+        await prepare(tmp_path, Tree({"requirements.txt": name}), wheels)
+    found = {
+        each.name: folder for folder in (tmp_path / "home/environments").glob("*/") for each in folder.glob("lib/*/*/*.py")
+    }
+    kept = [each for each in find_caches(tmp_path / "home") if each.source == "python: pip"]
+    (base,) = (each.path for each in kept)
+    compiled = [each.relative_to(base) for each in base.glob("lib/python*/site-packages/pip/**/*.pyc")]
+    assert len(compiled) > 100
+    for prefix in (found["one.py"], found["two.py"]):
+        assert {(prefix / each).stat().st_mtime_ns for each in compiled} <= {
+            (base / each).stat().st_mtime_ns for each in compiled
+        }
+        assert not any((prefix / each).samefile(base / each) for each in compiled)
+
+
 def test_an_interpreter_without_ensurepip_is_reported_with_what_to_install() -> None:
     program = f"import sys; sys.modules['ensurepip'] = None; exec({UNPACK!r})"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
@@ -208,8 +227,8 @@ async def test_a_failing_installer_is_quoted_and_leaves_nothing_behind(tmp_path:
     assert "requirements.txt: " in refused.value.message
     assert "No matching distribution found for built" in refused.value.message
     assert "GATEWRIGHT_SOURCE_BUILDS" in refused.value.message
-    (lock,) = (tmp_path / "home/environments").iterdir()
-    assert lock.suffix == ".lock"
+    made = sorted(each.suffix for each in (tmp_path / "home/environments").iterdir())
+    assert made == ["", ".lock", ".lock"], "only the kept pip is complete"
 
 
 @pytest.mark.long

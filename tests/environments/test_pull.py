@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from gatewright.app.environments.errors import NotPreparedError
-from gatewright.app.environments.plan import Installer
+from gatewright.app.environments.plan import Installer, is_whole
 from gatewright.app.environments.prepare import prepare_environments
 from gatewright.egress.gateway import EgressGateway
 from gatewright.egress.policy import EgressPolicy, EgressSource
@@ -114,10 +114,11 @@ def record_of(prefix: Path) -> PreparedEnvironment:
 
 
 def left_over(folder: Path) -> list[str]:
-    """What a failed maker leaves: its lock alone, and no process."""
+    """What a failed maker leaves besides the kept pip, which is complete: its lock alone, and no process."""
     named = str(folder).encode()
     running = [place for place in Path("/proc").glob("[0-9]*/cmdline") if named in _read(place)]
-    return [each.suffix for each in (folder / "home/environments").iterdir()] + [str(each) for each in running]
+    made = (each for each in (folder / "home/environments").iterdir() if not is_whole(each.with_suffix("")))
+    return [each.suffix for each in made] + [str(each) for each in running]
 
 
 def _read(place: Path) -> bytes:

@@ -14,15 +14,22 @@ from gatewright.patterns import TextPattern
 
 _MINORS = range(20, 7, -1)
 _CLAUSE = TextPattern(r"\s*(?P<sign>>=|<=|==|!=|~=|>|<)\s*(?P<major>\d{1,3})(?:\.(?P<minor>\d{1,3}))?(?P<rest>[.\w*]*)\s*")
-_ASKED = "import os, sys; print(sys.version_info[0], sys.version_info[1], os.path.realpath(sys._base_executable))"
+#: The wheels of pip, and before 3.12 of setuptools, are in the folder of ensurepip, or where a distribution keeps them.
+_ASKED = """
+import glob, os, sys, sysconfig
+print(sys.version_info[0], sys.version_info[1], os.path.realpath(sys._base_executable))
+for folder in (sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(os.path.dirname(os.__file__), "ensurepip", "_bundled")):
+    print(*sorted(glob.glob(os.path.join(glob.escape(folder), "*.whl"))) if folder else (), sep="\\n")
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Python:
-    """``version`` is (major, minor)."""
+    """``version`` is (major, minor); ``wheels`` are those of its pip."""
 
     program: str
     version: tuple[int, int]
+    wheels: tuple[str, ...] = ()
 
 
 def usable_python(requires: str, search: str) -> Python:
@@ -83,7 +90,8 @@ def _query_interpreter(program: str) -> Python | None:
         # Start it as commands will: without LD_LIBRARY_PATH, for example, which the sandbox gives to no program.
         asked = (program, "-I", "-c", _ASKED)
         output = subprocess.run(asked, env={}, capture_output=True, text=True, timeout=20, check=True).stdout
-        major, minor, base = output.strip().split(" ", 2)
+        first, *wheels = filter(None, output.splitlines())
+        major, minor, base = first.split(" ", 2)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return Python(base if Path(base).is_file() else program, (int(major), int(minor)))
+    return Python(base if Path(base).is_file() else program, (int(major), int(minor)), tuple(wheels))

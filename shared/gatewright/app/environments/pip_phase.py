@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gatewright.app.environments.bundled_pip import fresh_environment
 from gatewright.app.environments.git_sources import GIT_VARIABLES, GitSource, git_addresses
 from gatewright.app.environments.interpreters import Python
 from gatewright.app.environments.plan import Installer
 from gatewright.app.environments.pull import PullPhase, pull_phase
 from gatewright.app.environments.registries import UserIndexes, python_registries
 from gatewright.app.environments.requirements import is_named
+from gatewright.app.environments.virtual_environments import fresh_environment
 
 _INSTALL = ("install", "--no-input", "--disable-pip-version-check")
 
@@ -44,8 +43,7 @@ async def pip_phase(
     ``locked`` are all packages with their digests: then no other name may be asked for; without them any. ``git`` are
     repositories that may be read.
     """
-    with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
-        words, version = await fresh_environment(prefix, python.program, Path(name), installer.variables)
+    words, version = await fresh_environment(prefix, python, installer.variables)
     # A build of a package asks for what it is built with, which no lock names.
     names = None if installer.source_builds else [found for line in locked if (found := is_named(line))] or None
     addresses = partial(UserIndexes, names=names, given=git_addresses(git))

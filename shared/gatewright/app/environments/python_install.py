@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +14,11 @@ from gatewright.app.environments.interpreters import Python, usable_python
 from gatewright.app.environments.pinned_uv import Make, uv_program
 from gatewright.app.environments.pip_phase import pip_phase
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made, is_whole
-from gatewright.app.environments.project_record import ProjectRecord, project_record, record_line, write_project_record
+from gatewright.app.environments.project_record import ProjectRecord, project_record, write_project_record
 from gatewright.app.environments.pull import Registries, pull_phase
 from gatewright.app.environments.python_recipe import Recipe, python_recipe
 from gatewright.app.environments.requirements import git_source, is_named
+from gatewright.app.environments.virtual_environments import link_environment
 from gatewright.ecosystems.port import TreeFiles
 from gatewright.egress.allowed import IndexedAddresses
 from gatewright.sandbox.environments import read_record
@@ -161,60 +160,3 @@ async def _export_lock(tree: TreeFiles, uv: str, python: Python, installer: Inst
         if is_named(line) is None and git_source(line) is None:
             raise NotPreparedError(f"uv.lock has what is not a package of a registry: {line[:100]!r}")
     return lines
-
-
-# A second environment with the packages of an existing one: the same files by hard links, with its own path in its scripts. A
-# new version of the project thus costs no installation and little disk space. No package runs, and no link is followed.
-#: Scripts and settings that name their environment are small.
-_MOST_BYTES = 1024 * 1024
-
-
-def link_environment(base: Path, prefix: Path) -> None:
-    """Fill the empty folder ``prefix`` with what ``base`` holds. Blocks. Raises OSError."""
-    own, other = os.fsencode(base), os.fsencode(prefix)
-    moved: dict[str, str] = {}
-    for folder, names, files in os.walk(base):
-        inside = Path(folder).relative_to(base)
-        for name in (*names, *files):
-            source, target = base / inside / name, prefix / inside / name
-            if source.is_symlink():
-                target.symlink_to(os.fsdecode(os.fsencode(source.readlink()).replace(own, other)))
-            elif source.is_dir():
-                target.mkdir(mode=0o755)
-                target.chmod(0o755)
-            elif _write_moved(source, target, own, other, packaged=inside.parts[:1] == ("lib",)):
-                path = f"../../../{inside / name}"
-                moved[path] = record_line(path, target.read_bytes())
-            else:
-                _link(source, target)
-    for record in prefix.glob("lib/python*/site-packages/*.dist-info/RECORD"):
-        _record_moved(record, moved)
-
-
-def _record_moved(record: Path, moved: Mapping[str, str]) -> None:
-    """Replace the lines of scripts in the list of files of their package."""
-    lines = record.read_text("utf-8", "surrogateescape").splitlines(keepends=True)
-    changed = [moved.get(line.partition(",")[0], line) for line in lines]
-    if changed != lines:
-        record.unlink()  # the other environment's file
-        record.write_text("".join(changed), "utf-8", "surrogateescape")
-
-
-def _write_moved(source: Path, target: Path, own: bytes, other: bytes, *, packaged: bool) -> bool:
-    """Rewrite ``source`` if it names its environment, and return whether it did; files of packages never do."""
-    if packaged or source.stat().st_size > _MOST_BYTES:
-        return False
-    content = source.read_bytes()
-    if own not in content:
-        return False
-    target.write_bytes(content.replace(own, other))
-    shutil.copymode(source, target)
-    return True
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:
-        # A file system without hard links, or too many of one file.
-        shutil.copy2(source, target, follow_symlinks=False)
