@@ -58,6 +58,7 @@ def served_files(*folders: Path, certificate: Path | None = None) -> Iterator[Fi
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and content are two writes
 
         def do_GET(self) -> None:
             path = self.path.lstrip("/")
