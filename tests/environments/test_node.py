@@ -444,12 +444,20 @@ async def test_pnpm_is_the_hosts_own_and_gets_no_empty_list_of_packages(tmp_path
     assert not (prefix / "files/pnpm-workspace.yaml").exists()
 
 
-async def test_a_yarn_lock_uses_the_configured_registry(tmp_path: Path) -> None:
+@pytest.mark.parametrize("npm", [{}, {"registry": "https://npm.example.org/npm/"}], ids=["of yarn", "of npm"])
+async def test_a_yarn_lock_uses_the_configured_registry(tmp_path: Path, npm: dict[str, str]) -> None:
+    """Yarn prints its own settings and those of npm, which it prefers."""
+    own = {"registry": "https://yarn.example.org/npm/", "ignore-scripts": False}
+    printed = [
+        *({"type": "info", "data": "yarn config"}, {"type": "inspect", "data": own}),
+        *({"type": "info", "data": "npm config"}, {"type": "inspect", "data": npm}),
+    ]
     tree = Tree({"package.json": "{}", "yarn.lock": YARN % f"https://{YARN_HOST}/needed.tgz#{'0' * 40}"})
-    installer = fake_npm(tmp_path, INSTALLS, "https://registry.example.org/npm/")
+    installer = fake_npm(tmp_path, INSTALLS, "\n".join(map(json.dumps, printed)))
     shutil.move(tmp_path / "bin/npm", tmp_path / "bin/yarn")
     prefix = await prepare(tmp_path, tree, installer)
-    assert 'resolved "https://registry.example.org/npm/needed.tgz#0' in (prefix / "files/yarn.lock").read_text()
+    registry = {**own, **npm}["registry"]
+    assert f'resolved "{registry}needed.tgz#0' in (prefix / "files/yarn.lock").read_text()
 
 
 async def test_a_lock_whose_program_is_missing_is_reported(tmp_path: Path) -> None:

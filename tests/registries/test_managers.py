@@ -7,7 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,14 @@ from gatewright.sandbox.environments import EGRESS_LOG
 from tests.ecosystems.python.trees import Tree
 from tests.environments.registries import crate, go_proxy
 from tests.environments.test_go_modules import FILES as GO_FILES
+from tests.environments.test_node import YARN_HOST
 from tests.environments.test_pull import left_over
 from tests.environments.test_rust import MANIFEST as CARGO_MANIFEST
 from tests.environments.test_rust import cargo_for
 from tests.environments.wheels import make_wheel
 from tests.registries.servers import INSTALLATION, devpi, served_files, verdaccio
 
+NPM = ("npm", "install", "--package-lock-only")
 #: A name of this host, for ``resolves``.
 HOST = "registry.example"
 _GZIP_TIME, _ZIP_TIME = 5, 10
@@ -101,18 +103,20 @@ def pip_case(folder: Path, *, uv: bool = False) -> Iterator[Case]:
 
 
 @contextmanager
-def npm_case(folder: Path, *, pnpm: bool = False) -> Iterator[Case]:
+def npm_case(folder: Path, argv: Sequence[str] = NPM, lock: str = "package-lock.json") -> Iterator[Case]:
+    """``argv`` writes ``lock``."""
     (folder / "needed").mkdir()
     (folder / "needed/package.json").write_text(json.dumps(PACKAGE))
     (folder / "needed/index.js").write_text("module.exports = 'needed'\n")
     with verdaccio(folder / "verdaccio", [folder / "needed"]) as server:
         (folder / ".npmrc").write_text(f"registry={server.address}/\nupdate-notifier=false\nfetch-retries=0\n")
-        path = f"{INSTALLATION}/node/node_modules/.bin:/usr/bin:/bin" if pnpm else "/usr/bin:/bin"
+        path = "/usr/bin:/bin" if argv is NPM else f"{INSTALLATION}/node/node_modules/.bin:/usr/bin:/bin"
         own = {"PATH": path, "HOME": str(folder), "CI": "true"}
-        argv = ["pnpm", "install", "--lockfile-only"] if pnpm else ["npm", "install", "--package-lock-only"]
-        lock = "pnpm-lock.yaml" if pnpm else "package-lock.json"
-        argv[0] = shutil.which(argv[0], path=path) or argv[0]
-        tree = locked(folder, {"package.json": json.dumps(TOP)}, argv, own, lock)
+        program = shutil.which(argv[0], path=path) or argv[0]
+        tree = locked(folder, {"package.json": json.dumps(TOP)}, [program, *argv[1:]], own, lock)
+        if lock == "yarn.lock":  # the usual form, which the configured registry replaces
+            text = tree.files[lock].replace(f"{server.address}/", f"https://{YARN_HOST}/")
+            tree = Tree({**tree.files, lock: text})
         stored = folder / "verdaccio/storage/needed/needed-1.0.0.tgz"
         yield Case(
             tree, Installer(own), "node t.js", "**/node_modules/needed/index.js", server.requests, spoiled(stored, _GZIP_TIME)
@@ -160,7 +164,8 @@ MANAGERS: dict[str, Callable[[Path], AbstractContextManager[Case]]] = {
     "pip": pip_case,
     "uv": lambda folder: pip_case(folder, uv=True),
     "npm": npm_case,
-    "pnpm": lambda folder: npm_case(folder, pnpm=True),
+    "pnpm": lambda folder: npm_case(folder, ("pnpm", "install", "--lockfile-only"), "pnpm-lock.yaml"),
+    "yarn": lambda folder: npm_case(folder, ("yarn", "install", "--ignore-scripts"), "yarn.lock"),
     "go": go_case,
     "cargo": cargo_case,
 }

@@ -288,16 +288,17 @@ async def node_registries(program: str, scratch: Path, installer: Installer) -> 
 
 
 async def _npm_settings(program: str, scratch: Path, installer: Installer) -> dict[str, Any]:
-    """Return what the program is configured with, by its own account; yarn 1 names only its registry."""
+    """Return what the program is configured with, by its own account. In yarn 1, npm's settings precede its own registry."""
     yarn = Path(program).name == "yarn"
-    words = ("config", "get", "registry") if yarn else ("config", "list", "--json", "--loglevel=silent")
+    words = ("config", "list", "--json", *(() if yarn else ("--loglevel=silent",)))
     output = await run_tool((program, *words), folder=scratch, environment=installer.variables)
-    if yarn:
-        lines = output.decode("utf-8", "replace").split()
-        return {"registry": lines[-1]} if lines else {}
     try:
+        if yarn:
+            lines = (read_json(line, dict[str, Any]) for line in output.splitlines())
+            own, npm = (line["data"] for line in lines if line["type"] == "inspect")
+            return {"registry": own["registry"], **npm}
         return read_json(output[output.index(b"{") : output.rindex(b"}") + 1], dict[str, Any])
-    except ValueError:
+    except (KeyError, ValueError):
         return {}
 
 
