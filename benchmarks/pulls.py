@@ -66,9 +66,13 @@ def measure(name: str, folder: Path, manager: Manager) -> None:
     """Print the medians of all ways, and of what the gateway adds to each way outside of a box, in pairs of one round."""
 
     def inside(home: Path) -> list[Path]:
-        tree = Tree(dict(manager.files))
-        made = asyncio.run(prepare_environments(home, tree, (manager.command,), manager.installer, lambda _: None))
-        return [each for each in made if each.is_relative_to(home)]
+        """Return the environments that it makes, without the kept one of pip."""
+        known = {*home.glob("environments/*/")}
+        asyncio.run(
+            prepare_environments(home, Tree(dict(manager.files)), (manager.command,), manager.installer, lambda _: None)
+        )
+        made = [each for each in home.glob("environments/*/") if each not in known]
+        return [each for each in made if not manager.first or any(each.rglob(f"{NAMES[0]}*"))]
 
     left: list[Path] = []
     ways: dict[str, Callable[[Path], object]] = {**manager.outside, "inside": lambda _: left.extend(inside(folder / "home"))}
