@@ -140,8 +140,8 @@ def rows(found: Measures) -> list[Row]:
     found.against["homonyms"] = [f"{name} ({count})" for name, count in sorted(homonyms.items())]
     in_cli = sum(name.startswith("shared/gatewright/app/cli/") for name, _ in found.modules)
     return [
-        # Packages of a changed lock, git packages of npm and artifacts of Maven raised this bound from 158,970.
-        Row("lines of the product", found.lines, 159_920, 100_000),
+        # Packages of a changed lock, also in a merge queue, and installation by uv raised this bound from 159,840.
+        Row("lines of the product", found.lines, 159_950, 100_000),
         Row("modules of at most 60 lines", len(found.against["short modules"]), 150, 150),
         Row("median lines of a module", sizes[len(sizes) // 2], 120, 120, least=True),
         Row("modules in app/cli", in_cli, 67, 50),

@@ -195,6 +195,7 @@ async def test_a_locked_package_is_installed_once_through_the_gateway(tmp_path: 
         case.requests()
         prefix, _ = await prepared(tmp_path, case)
         assert list(prefix.glob(case.installed))
+        assert {each.read_text().strip() for each in prefix.glob("lib/python*/site-packages/needed-*/INSTALLER")} <= {name}
         logged = parse_egress_log((prefix / EGRESS_LOG).read_bytes())
         assert {each.decision for each in logged} == {"allowed"}
         seen = [unquote(each.partition("?")[0]) for each in case.requests()]

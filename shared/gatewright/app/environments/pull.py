@@ -145,6 +145,11 @@ class PullPhase:
             raise ended_badly(argv, code, lines, self._refusals(first), reason_first=reason_first)
         return output
 
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The variables that name the registries for installers."""
+        return self._registries.variables
+
     def _keep_record(self, record: EgressRecord) -> None:
         self._log.append(record)
         self._seen.append(record)

@@ -34,14 +34,14 @@ async def python_plan(tree: TreeFiles, commands: Sequence[str], installer: Insta
     """
     recipe = await python_recipe(tree, commands)
     python = await asyncio.to_thread(usable_python, recipe.requires_python, installer.search)
-    if recipe.locked:
+    uv = await uv_program(python, installer, make) if recipe.locked else ""
+    if uv:
         # The lock's packages for this host decide, not the file: it also has the project's own version.
-        exported = await _export_lock(tree, await uv_program(python, installer, make), python, installer)
-        recipe = recipe.exported(exported)
+        recipe = recipe.exported(await _export_lock(tree, uv, python, installer))
     project = await project_record(tree)
     builds = "source builds" if installer.source_builds else "wheels"
     facts = (recipe.deciding_facts, python.version, python.program)
-    build = partial(_make, recipe=recipe, python=python, installer=installer)
+    build = partial(_make, recipe=recipe, python=python, installer=installer, uv=uv)
     packages = EnvironmentPlan("python", recipe.sources, facts, builds, build, recipe.notes)
     if project is None:
         return packages
@@ -68,7 +68,7 @@ async def _make_with_project(prefix: Path, *, packages: EnvironmentPlan, make: M
     return Made(record.tool, record.mounts, record.results, record.egress)
 
 
-async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Installer) -> Made:
+async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Installer, uv: str) -> Made:
     lines = recipe.lines
     # A lock names all packages except the project itself, which its own tools may require.
     git, named = _git_lines(recipe, installer), [line for line in lines if git_source(line) is None]
@@ -83,9 +83,13 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
         wheels = () if installer.source_builds else ("--only-binary", ":all:")
         files = ("-r", "requirements.txt", *(("-c", "constraints.txt") if recipe.constraints else ()))
         files += ("--no-deps",) if complete else ()
-        left_out = ""
+        tool, left_out = pip.version, ""
+        # uv installs what its lock names, unless something must be built.
+        by_uv = uv and complete and not git and not installer.source_builds and pip.may_sync
         try:
-            if lines:
+            if lines and by_uv:
+                tool = await pip.sync(uv, "requirements.txt")
+            elif lines:
                 await pip.install(*wheels, *files)
         except NotPreparedError as error:
             if not recipe.fewer or not _is_not_to_be_had(error.message):
@@ -100,7 +104,7 @@ async def _make(prefix: Path, *, recipe: Recipe, python: Python, installer: Inst
         if recipe.building:
             await pip.install(*wheels, *recipe.building)
         _refuse_linked_folders(prefix)
-        return Made(pip.version + left_out, egress=pip.phase.summary())
+        return Made(tool + left_out, egress=pip.phase.summary())
 
 
 def _git_lines(recipe: Recipe, installer: Installer) -> dict[str, GitSource]:
@@ -132,7 +136,8 @@ def _refuse_linked_folders(prefix: Path) -> None:
 
 def _is_not_to_be_had(message: str) -> bool:
     """Return whether a registry answered that it has no such version for this host."""
-    return "No matching distribution" in message or "Could not find a version" in message
+    words = ("No matching distribution", "Could not find a version", "no usable wheels", "no wheels with a matching")
+    return any(each in message for each in words)
 
 
 def _advice(message: str) -> str:
