@@ -108,6 +108,23 @@ async def test_modules_need_only_the_artifacts_of_others(central: Files, tmp_pat
     prefix, _ = await prepared(tmp_path, files, user_of(central, tmp_path / "user"))
     assert "Tests run: 2, Failures: 0, Errors: 0, Skipped: 1" in await tested(place, run, prefix, files)
     assert not list(prefix.glob("repository/demo/**/*.*"))
+    assert not [each for each in central.seen if "surefire-junit4" in each]
+
+
+ELSEWHERE = (
+    "<build><plugins><plugin><artifactId>maven-dependency-plugin</artifactId>"
+    "<configuration><outputFile>elsewhere</outputFile></configuration></plugin></plugins></build>"
+)
+
+
+@pytest.mark.parametrize(("left_out", "build", "runs"), [(JUNIT, "", False), ("", "", True), ("", ELSEWHERE, True)])
+async def test_a_runner_is_pulled_only_for_the_projects_own_junit(
+    central: Files, tmp_path: Path, left_out: str, build: str, runs: bool
+) -> None:
+    files = {"pom.xml": POM.replace(left_out, "").replace("</project>", f"{build}</project>")}
+    await prepared(tmp_path, files, user_of(central, tmp_path / "user"))
+    assert [each for each in central.seen if each.endswith(".jar") and "/junit/junit/" in f"/{each}"]
+    assert bool([each for each in central.seen if "surefire-junit4" in each]) is runs
 
 
 CHANGED = "junit/junit/4.x/junit-4.x.jar"

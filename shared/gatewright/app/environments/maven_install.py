@@ -44,7 +44,6 @@ _PLATFORM: Final = "org/junit/platform/junit-platform-commons"
 _RUNNERS: Final = {"junit/junit": "junit4", _PLATFORM: "junit-platform", "org/testng/testng": "testng"}
 #: Parts of the addresses of what the pull adds.
 _KNOWN: Final = f"{_RESOLVER} {' '.join(_RUNNERS.values())} surefire- junit-platform-launcher".encode()
-_PARTS: Final = ("groupId", "artifactId", "version")
 _PLAIN: Final = TextPattern(r"[A-Za-z0-9_-]+(?:[.:][A-Za-z0-9_-]+)*")
 _ADVICE: Final = "set GATEWRIGHT_SOURCE_BUILDS=true to run it in the box, or give a local repository with --env DIR"
 #: Group, name and version.
@@ -90,15 +89,17 @@ async def _make(
     repository = prefix / "repository"
     known = partial(MavenAddresses, named=(*files.values(), _KNOWN, *_own_files(home)))
     async with pull_phase(prefix, installer, registries, known) as phase:
-        own = {"settings.xml": settings, **{f"project/{path}": content for path, content in files.items()}}
+        listed = phase.scratch / "resolved"
+        own = {listed.name: b"", "settings.xml": settings, **{f"project/{path}": content for path, content in files.items()}}
         await asyncio.to_thread(write_files, phase.scratch, own)
         resolve = partial(_resolve, phase, str(home / "bin/mvn"), repository)
         for each in parents:
             await resolve("get", f"-Dartifact={_coordinates(each)}:pom")
         await asyncio.to_thread(_check_parents, repository, parents, installer)  # 2
         await asyncio.to_thread(write_files, repository, stubs)  # 3
-        await resolve("resolve", f"{_RESOLVER}:resolve-plugins", folder=phase.scratch / "project")  # 1
-        for each in await asyncio.to_thread(_runners, repository):
+        goals = ("resolve", f"-DoutputFile={listed}", "-DappendOutput=true", f"{_RESOLVER}:resolve-plugins")
+        await resolve(*goals, folder=phase.scratch / "project")  # 1
+        for each in await asyncio.to_thread(_runners, repository, listed, len(files)):
             await resolve("get", f"-Dartifact={_coordinates(each)}")  # 4
         summary = phase.summary()
     listing = await asyncio.to_thread(_finish, prefix, repository, stubs, home)
@@ -162,7 +163,7 @@ def _parents(pom: Element, properties: Mapping[str, str] | None = None) -> Itera
 def _artifact(element: Element, properties: Mapping[str, str], inherited: Sequence[str] = ("", "", "")) -> _Artifact:
     """Return the artifact that an element names, and write it there as plain text, without ``properties`` of the top POM."""
     found = []
-    for key, other in zip(_PARTS, inherited, strict=True):
+    for key, other in zip(("groupId", "artifactId", "version"), inherited, strict=True):
         part = element.find(key)
         value = _text(part)
         for name, text in properties.items():
@@ -196,18 +197,19 @@ def _stubs(modules: Mapping[str, _Artifact], files: _Files) -> Iterator[tuple[st
         yield from ((f"{_path(each)}{end}", empty.getvalue()) for end in (".jar", "-tests.jar", ".war"))
 
 
-def _runners(repository: Path) -> Sequence[_Artifact]:
-    """Return the runners of the libraries in the repository."""
+def _runners(repository: Path, listed: Path, modules: int) -> Sequence[_Artifact]:
+    """Return the runners of the libraries in the repository. Plugins bring JUnit 4 too: the project's list has to name it."""
+    text = listed.read_bytes()
+    elsewhere = text.count(b"files have been resolved:") != modules  # a POM can configure another file for its list
+    unneeded = "" if elsewhere or b"\n   junit:junit:" in text else "junit4"
 
     def versions(place: str) -> list[str]:
         return sorted({each.parent.name for each in (repository / place).glob("*/*.jar")})
 
     wanted = [("org.junit.platform", "junit-platform-launcher", each) for each in versions(_PLATFORM)]
-    for runner in (runner for library, runner in _RUNNERS.items() if versions(library)):
-        wanted += (
-            ("org.apache.maven.surefire", f"surefire-{runner}", each)
-            for each in versions("org/apache/maven/surefire/surefire-api")
-        )
+    runners = [runner for library, runner in _RUNNERS.items() if runner != unneeded and versions(library)]
+    for each in versions("org/apache/maven/surefire/surefire-api"):
+        wanted += (("org.apache.maven.surefire", f"surefire-{runner}", each) for runner in runners)
     return wanted
 
 
@@ -223,8 +225,7 @@ def _finish(prefix: Path, repository: Path, stubs: Iterable[str], home: Path) ->
     (prefix / "maven").mkdir()
     (prefix / "maven/logging").symlink_to(home / "conf/logging")
     local = f"<localRepository>{escape(str(repository))}</localRepository>"
-    settings = f"<settings>{local}<offline>true</offline></settings>\n"
-    (prefix / "maven/settings.xml").write_text(settings, "utf-8")
+    (prefix / "maven/settings.xml").write_text(f"<settings>{local}<offline>true</offline></settings>\n", "utf-8")
     lines, removed = [], {repository / path for path in stubs}
     for place in (Path(folder, name) for folder, _, names in os.walk(repository) for name in names):
         if place in removed or place.name.startswith(("_remote.", "resolver-status.")) or place.suffix == ".lastUpdated":
