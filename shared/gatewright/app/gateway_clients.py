@@ -43,8 +43,7 @@ def client_variables(home: str, port: int) -> dict[str, str]:
         **dict.fromkeys(_WITHOUT_PROXY, ""),
         **dict.fromkeys(_OF_CERTIFICATES, f"{home}/{_CERTIFICATE}"),
         "HOME": home,
-        # Maven ends before the optimizing compiler has paid for itself.
-        "MAVEN_OPTS": f"-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 {_OF_MAVEN.format(port, home)}",
+        "MAVEN_OPTS": _OF_MAVEN.format(port, home),
     }
 
 

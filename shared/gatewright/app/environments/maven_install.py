@@ -36,6 +36,8 @@ from gatewright.sandbox.programs import find_program
 _POM: Final = "pom.xml"
 _VERSION: Final = 1
 _MOST_FILES: Final = 2000
+#: Maven ends before the optimizing compiler of Java has paid for itself.
+_VARIABLES: Final = {"MAVEN_SKIP_RC": "1", "JDK_JAVA_OPTIONS": "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1"}
 _RESOLVER: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.5.0"
 #: Quiet, without questions, strict about checksums; of the usual plugins those that no test needs are left out.
 _OPTIONS: Final = ("-q", "-B", "-C", "-DexcludeArtifactIds=maven-install-plugin,maven-deploy-plugin,maven-site-plugin")
@@ -110,7 +112,7 @@ async def _resolve(phase: PullPhase, mvn: str, repository: Path, goal: str, *mor
     settings = str(phase.scratch / "settings.xml")
     argv = (mvn, *_OPTIONS, "-gs", settings, "-s", settings, f"-Dmaven.repo.local={repository}", f"{_RESOLVER}:{goal}", *more)
     try:
-        await phase.run(argv, folder=folder, variables={"MAVEN_SKIP_RC": "1"}, reason_first=True)
+        await phase.run(argv, folder=folder, variables=_VARIABLES, reason_first=True)
     except NotPreparedError as error:
         raise NotPreparedError(f"{_POM}: {error.message}", code=error.reason) from error
 
