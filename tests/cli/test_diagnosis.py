@@ -39,7 +39,7 @@ def bus_line(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("size", "ok", "words"),
     [
-        (60, False, "they need 112 MiB at the least"),
+        (60, False, "they need at least 112 MiB"),
         pytest.param(8192, True, "they are smaller", marks=pytest.mark.long),
     ],
 )
@@ -68,13 +68,13 @@ async def test_doctor_asks_a_server_elsewhere_what_its_account_may_keep(tmp_path
 
 
 async def test_doctor_refuses_a_server_elsewhere_whose_account_may_keep_too_little(tmp_path: Path) -> None:
-    with pytest.raises(UnfitError, match="gives its streams 50 MiB; they need 112 MiB at the least"):
+    with pytest.raises(UnfitError, match="gives its streams 50 MiB; they need at least 112 MiB"):
         await ask(tmp_path, 50 * MIB, OPERATOR)
 
 
 async def test_doctor_uses_the_configured_stream_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GATEWRIGHT_STREAM_BYTES", "RESULTS=1GiB")
-    with pytest.raises(UnfitError, match=r"gives its streams 700 MiB; they need 1\.0 GiB at the least"):
+    with pytest.raises(UnfitError, match=r"gives its streams 700 MiB; they need at least 1\.0 GiB"):
         await ask(tmp_path / "little", 700 * MIB, OPERATOR)
     monkeypatch.setenv("GATEWRIGHT_STREAM_BYTES", "RESULTS=64MiB INTAKE=16MiB UPLOADS=16MiB")
     assert (await ask(tmp_path / "enough", 700 * MIB, OPERATOR)).endswith("gives its streams 700 MiB")
