@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,16 +93,25 @@ def changes(cluster: Cluster, tmp_path: Path, make_repository: MakeRepository) -
     return Changes(cluster, make_repository("project", files=FILES), outside)
 
 
+@contextmanager
+def registry_and_puller(
+    cluster: Cluster, folder: Path, pages: GatedPages | None = None, asked: list[str] | None = None
+) -> Iterator[None]:
+    """A registry of the wheels, or of ``pages``, that appends what it is asked to ``asked``, and a puller that may read it."""
+    with served(index_of(folder / "wheels") if pages is None else pages, asked) as address:
+        policies = write_policy(folder / "policies", address.removeprefix("http://"))
+        with cluster.puller(index=address, policies=policies):
+            yield
+
+
 def test_an_approved_package_is_pulled_tested_and_lands(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     asked: list[str] = []
-    with served(index_of(tmp_path / "wheels"), asked) as address, ThreadPoolExecutor(1) as pool:
-        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with cluster.puller(index=address, policies=policies):
-            running = pool.submit(changes.run, *ADD)
-            wait_until(lambda: bool(changes.pending()), PATIENCE)
-            assert not any("added" in path for path in asked), "nothing is pulled before the yes"
-            run_id = changes.decide("approve")
-            result = running.result()
+    with registry_and_puller(cluster, tmp_path, asked=asked), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(changes.run, *ADD)
+        wait_until(lambda: bool(changes.pending()), PATIENCE)
+        assert not any("added" in path for path in asked), "nothing is pulled before the yes"
+        run_id = changes.decide("approve")
+        result = running.result()
     assert result["status"] == "SUCCESS", result
     bundle = cluster.home / "runs" / run_id
     verified = cluster.process("verify", str(bundle))
@@ -118,28 +128,24 @@ def test_an_approved_package_is_pulled_tested_and_lands(cluster: Cluster, change
 
 def test_a_rejected_package_is_pulled_after_another_yes_only(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     asked: list[str] = []
-    with served(index_of(tmp_path / "wheels"), asked) as address, ThreadPoolExecutor(1) as pool:
-        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with cluster.puller(index=address, policies=policies):
-            running = pool.submit(changes.run, *ADD)
-            run_id = changes.decide("reject")
-            result = running.result()
-            assert (result["status"], result["failure"]["code"]) == ("FAILED", "approval_rejected")
-            assert not any("added" in path for path in asked)
-            running = pool.submit(changes.run, "--again", run_id, "--json", new=False)
-            assert changes.decide("approve") != run_id
-            assert running.result()["status"] == "SUCCESS"
+    with registry_and_puller(cluster, tmp_path, asked=asked), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(changes.run, *ADD)
+        run_id = changes.decide("reject")
+        result = running.result()
+        assert (result["status"], result["failure"]["code"]) == ("FAILED", "approval_rejected")
+        assert not any("added" in path for path in asked)
+        running = pool.submit(changes.run, "--again", run_id, "--json", new=False)
+        assert changes.decide("approve") != run_id
+        assert running.result()["status"] == "SUCCESS"
 
 
 def test_a_merge_queue_lands_a_run_in_its_pulled_packages(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     changes.change_version(tmp_path, "1.6")
     changes.repository.git("branch", "release")
-    with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool:
-        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with cluster.puller(index=address, policies=policies):
-            running = pool.submit(changes.run, *ADD, "--land", "queue", "--target-ref", "release")
-            run_id = changes.decide("approve")
-            result = running.result()
+    with registry_and_puller(cluster, tmp_path), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(changes.run, *ADD, "--land", "queue", "--target-ref", "release")
+        run_id = changes.decide("approve")
+        result = running.result()
     assert result["status"] == "SUCCESS", result
     assert b"added==1.6" in changes.repository.git("show", "release:requirements.txt")
     verified = cluster.process("verify", run_id)
@@ -148,10 +154,8 @@ def test_a_merge_queue_lands_a_run_in_its_pulled_packages(cluster: Cluster, chan
 
 def test_a_change_of_no_lock_asks_nobody(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     edit = (*WORDS, "--exec", "python tools/edit.py", "--env", "auto", "--network", "on-request", "--json")
-    with served(index_of(tmp_path / "wheels")) as address:
-        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with cluster.puller(index=address, policies=policies):
-            result = changes.run(*edit)
+    with registry_and_puller(cluster, tmp_path):
+        result = changes.run(*edit)
     assert result["status"] == "SUCCESS", result
     events = (cluster.home / "runs" / result["run_id"] / "events.jsonl").read_text()
     assert "approval_requested" not in events
@@ -164,10 +168,8 @@ def test_without_an_environment_no_packages_are_pulled(changes: Changes) -> None
 
 
 def test_a_denied_network_names_the_way_to_the_packages(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
-    with served(index_of(tmp_path / "wheels")) as address:
-        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with cluster.puller(index=address, policies=policies):
-            result = changes.run(*WORDS, "--exec", "python tools/add.py", "--env", "auto", "--json")
+    with registry_and_puller(cluster, tmp_path):
+        result = changes.run(*WORDS, "--exec", "python tools/add.py", "--env", "auto", "--json")
     assert (result["status"], result["failure"]["code"]) == ("FAILED", "tests_failed"), result
     shown = cluster.process("show", result["run_id"]).stdout
     assert "--network on-request pulls those of the change" in shown
@@ -200,18 +202,16 @@ def test_a_killed_gatekeeper_pulls_on_without_asking_again(cluster: Cluster, cha
     changes.change_version(tmp_path, "1.1")
     pages = GatedPages(index_of(tmp_path / "wheels"))
     pages.gate.set()
-    with served(pages) as address, ThreadPoolExecutor(1) as pool:
-        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with cluster.puller(index=address, policies=policies):
-            running = pool.submit(changes.run, *ADD)
-            wait_until(lambda: bool(changes.pending()), PATIENCE)
-            pages.gate.clear()
-            pages.asked.clear()
-            run_id = changes.decide("approve")
-            assert pages.asked.wait(PATIENCE)
-            assert cluster.kill("gatekeeper") == 1
-            pages.gate.set()
-            result = running.result()
+    with registry_and_puller(cluster, tmp_path, pages), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(changes.run, *ADD)
+        wait_until(lambda: bool(changes.pending()), PATIENCE)
+        pages.gate.clear()
+        pages.asked.clear()
+        run_id = changes.decide("approve")
+        assert pages.asked.wait(PATIENCE)
+        assert cluster.kill("gatekeeper") == 1
+        pages.gate.set()
+        result = running.result()
     assert result["status"] == "SUCCESS", result
     events = (cluster.home / "runs" / run_id / "events.jsonl").read_text()
     assert events.count('"approval_requested"') == 1
@@ -221,14 +221,12 @@ def test_a_killed_gatekeeper_pulls_on_without_asking_again(cluster: Cluster, cha
 @pytest.mark.long
 def test_a_gatekeeper_killed_after_the_pull_tests_in_its_packages(cluster: Cluster, changes: Changes, tmp_path: Path) -> None:
     changes.change_version(tmp_path, "1.4")
-    with served(index_of(tmp_path / "wheels")) as address, ThreadPoolExecutor(1) as pool, cluster.client() as client:
-        policies = write_policy(tmp_path / "policies", address.removeprefix("http://"))
-        with cluster.puller(index=address, policies=policies):
-            running = pool.submit(changes.run, *ADD)
-            run_id = changes.decide("approve")
-            wait_until(lambda: client.get(run_id).pulled is not None, PATIENCE)
-            assert cluster.kill("gatekeeper") == 1
-            result = running.result()
+    with registry_and_puller(cluster, tmp_path), ThreadPoolExecutor(1) as pool, cluster.client() as client:
+        running = pool.submit(changes.run, *ADD)
+        run_id = changes.decide("approve")
+        wait_until(lambda: client.get(run_id).pulled is not None, PATIENCE)
+        assert cluster.kill("gatekeeper") == 1
+        result = running.result()
     assert result["status"] == "SUCCESS", result
     events = (cluster.home / "runs" / run_id / "events.jsonl").read_text()
     assert [events.count(f'"{each}"') for each in ("approval_requested", "environment_pulled")] == [1, 1]

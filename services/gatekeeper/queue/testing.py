@@ -83,8 +83,8 @@ async def with_packages(runs: Sequence[Run], mirror: Mirror, tree: str) -> list[
     pulled = {run.pulled.order_sha256: run.pulled for run in runs if run.pulled is not None}
     found = []
     for run in runs:
-        lacks = pulled and run.pulled is None and run.contract is not None
-        order = await order_digest_on(mirror, tree, run.contract) if lacks and run.contract is not None else ""
+        contract = run.contract if pulled and run.pulled is None else None
+        order = await order_digest_on(mirror, tree, contract) if contract is not None else ""
         found.append(replace(run, pulled=pulled.get(order, run.pulled)))
     return found
 

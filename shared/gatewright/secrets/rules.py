@@ -59,7 +59,7 @@ def _alone(begin: str) -> str:
     return rf"{literal}(?<!\w{literal})"
 
 
-#: Three digits in base64.
+#: The first of three digits in base64, and all three.
 _DIGIT = "(?:[MN][DTjz]|O[DT])"
 _DIGITS_3 = _DIGIT + "[AEIMQUYcgk][wxyz0-5]"
 #: White space, as ``re.ASCII`` has it.

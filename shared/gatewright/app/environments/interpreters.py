@@ -14,7 +14,7 @@ from gatewright.patterns import TextPattern
 
 _MINORS = range(20, 7, -1)
 _CLAUSE = TextPattern(r"\s*(?P<sign>>=|<=|==|!=|~=|>|<)\s*(?P<major>\d{1,3})(?:\.(?P<minor>\d{1,3}))?(?P<rest>[.\w*]*)\s*")
-#: The wheels of pip, and before 3.12 of setuptools, are in the folder of ensurepip, or where a distribution keeps them.
+#: The wheels of pip, and before 3.12 of setuptools, are where a distribution keeps them (``WHEEL_PKG_DIR``), or in ensurepip.
 _ASKED = """
 import glob, os, sys, sysconfig
 print(sys.version_info[0], sys.version_info[1], os.path.realpath(sys._base_executable))
@@ -30,6 +30,11 @@ class Python:
     program: str
     version: tuple[int, int]
     wheels: tuple[str, ...] = ()
+
+    @property
+    def toolchain(self) -> Path:
+        """The folder with its libraries."""
+        return Path(self.program).parent.parent
 
 
 def usable_python(requires: str, search: str) -> Python:

@@ -16,10 +16,11 @@ from gatewright.app.environments.registries import UserIndexes, python_registrie
 from gatewright.app.environments.requirements import is_named
 from gatewright.app.environments.virtual_environments import fresh_environment
 
+#: uv uses nothing of the user's, and fetches no Python.
+UV_VARIABLES = {"UV_NO_CACHE": "1", "UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never"}
 _INSTALL = ("install", "--no-input", "--disable-pip-version-check")
 #: ``sync`` keeps the environment's own pip. pip, too, takes the best version of all indexes, and compiles modules.
 _SYNC = ("pip", "sync", "--require-hashes", "--only-binary", ":all:", "--compile-bytecode", "--link-mode", "copy")
-_OF_UV = {"UV_NO_CACHE": "1", "UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_INDEX_STRATEGY": "unsafe-best-match"}
 #: The settings of pip that uv has by another name, and those that keep a list from being installed by uv.
 _NAMES_OF_UV = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_EXTRA_INDEX_URL": "UV_INDEX"}
 _OF_PIP_ALONE = frozenset({"PIP_FIND_LINKS", "PIP_CONSTRAINT"})
@@ -36,8 +37,7 @@ class PipPhase:
 
     async def install(self, *options: str) -> None:
         """Install packages; files are named from the scratch folder. Raises NotPreparedError."""
-        toolchain = Path(self.python.program).parent.parent
-        await self.phase.run((*self.words, *_INSTALL, *options), toolchain=toolchain, variables=GIT_VARIABLES)
+        await self.phase.run((*self.words, *_INSTALL, *options), toolchain=self.python.toolchain, variables=GIT_VARIABLES)
 
     @property
     def may_sync(self) -> bool:
@@ -46,10 +46,10 @@ class PipPhase:
 
     async def sync(self, uv: str, file: str) -> str:
         """Install the wheels of ``file``, a complete list with digests, by uv; return its version. Raises NotPreparedError."""
-        toolchain, given = Path(self.python.program).parent.parent, self.phase.settings
-        named = {name: given[of_pip] for of_pip, name in _NAMES_OF_UV.items() if of_pip in given}
+        named = {name: value for of_pip, name in _NAMES_OF_UV.items() if (value := self.phase.settings.get(of_pip))}
         words = (uv, *_SYNC, "--python", self.words[0], file)
-        await self.phase.run(words, programs=(uv,), toolchain=toolchain, variables={**_OF_UV, **named})
+        own = {**UV_VARIABLES, "UV_INDEX_STRATEGY": "unsafe-best-match", **named}
+        await self.phase.run(words, programs=(uv,), toolchain=self.python.toolchain, variables=own)
         return " ".join((await self.phase.run((uv, "--version"), programs=(uv,))).decode("utf-8", "replace").split()[:2])
 
 

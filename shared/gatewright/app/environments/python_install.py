@@ -12,7 +12,7 @@ from gatewright.app.environments.errors import NotPreparedError
 from gatewright.app.environments.git_sources import GitSource, permitted
 from gatewright.app.environments.interpreters import Python, usable_python
 from gatewright.app.environments.pinned_uv import Make, uv_program
-from gatewright.app.environments.pip_phase import pip_phase
+from gatewright.app.environments.pip_phase import UV_VARIABLES, pip_phase
 from gatewright.app.environments.plan import EnvironmentPlan, Installer, Made, is_whole
 from gatewright.app.environments.project_record import ProjectRecord, project_record, write_project_record
 from gatewright.app.environments.pull import Registries, pull_phase
@@ -157,8 +157,8 @@ async def _export_lock(tree: TreeFiles, uv: str, python: Python, installer: Inst
         words = ("export", "--frozen", "--offline", "--no-emit-workspace", "--all-groups", "--all-extras", "--no-header")
         outputs = ("--project", str(project), "--output-file", str(place / "exported.txt"))
         async with pull_phase(place, installer, Registries(), IndexedAddresses) as phase:
-            own = {"UV_NO_CACHE": "1", "UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never", "UV_PYTHON": python.program}
-            await phase.run((uv, *words, *outputs), programs=(uv,), toolchain=Path(python.program).parent.parent, variables=own)
+            own = {**UV_VARIABLES, "UV_PYTHON": python.program}
+            await phase.run((uv, *words, *outputs), programs=(uv,), toolchain=python.toolchain, variables=own)
         text = (place / "exported.txt").read_text("utf-8").replace("\\\n", " ")
     lines = tuple(" ".join(line.split()) for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     for line in lines:

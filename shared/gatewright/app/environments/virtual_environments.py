@@ -24,24 +24,21 @@ from gatewright.app.environments.project_record import record_line
 from gatewright.app.environments.tool import run_tool
 from gatewright.sandbox.environments import PREPARED
 
-#: Run by the environment's own interpreter while it is empty. Before 3.12 an environment has setuptools too, as with
-#: ``venv``. ``WHEEL_PKG_DIR`` is where distributions keep these wheels.
+#: Run by the environment's own interpreter while it is empty, with ``Python.wheels`` as arguments. Before 3.12 an environment
+#: has setuptools too, as with ``venv``.
 UNPACK = """
 import base64, compileall, glob, hashlib, os, sys, sysconfig, zipfile
 try:
     import ensurepip
 except ImportError:
     sys.exit("this Python has no ensurepip: install what it needs to make environments (python3-venv), or give --env DIR")
-folders = (sysconfig.get_config_var("WHEEL_PKG_DIR"), os.path.join(ensurepip.__path__[0], "_bundled"))
 for name in ("pip",) if sys.version_info >= (3, 12) else ("pip", "setuptools"):
-    for folder in filter(None, folders):
-        wheels = sorted(glob.glob(os.path.join(glob.escape(folder), name + "-*.whl")))
-        if wheels:
-            with zipfile.ZipFile(wheels[-1]) as wheel:
-                wheel.extractall(sysconfig.get_path("purelib"))
-            break
-    else:
+    wheels = [each for each in sys.argv[1:] if os.path.basename(each).startswith(name + "-")]
+    if not wheels:
         sys.exit("this Python has ensurepip, and no wheel of " + name + " with it: give --env DIR")
+    newest = [each for each in wheels if os.path.dirname(each) == os.path.dirname(wheels[0])][-1]
+    with zipfile.ZipFile(newest) as wheel:
+        wheel.extractall(sysconfig.get_path("purelib"))
 for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
     place = os.path.join(sysconfig.get_path("scripts"), name)
     text = "#!" + sys.executable + "\\nimport sys\\nfrom pip._internal.cli.main import main\\nsys.exit(main())\\n"
@@ -64,7 +61,7 @@ async def fresh_environment(prefix: Path, python: Python, environment: Mapping[s
     Raises NotPreparedError.
     """
     sources = {"pip": await asyncio.to_thread(_digest, python.wheels)}
-    build = partial(_unpack, program=python.program, environment=environment)
+    build = partial(_unpack, python=python, environment=environment)
     plan = EnvironmentPlan("python", sources, (_VERSION, python.version, python.program), "pip alone", build, silent=True)
     base = await made_once(prefix.parents[1], plan, lambda _: None)
     await asyncio.to_thread(copy_environment, base, prefix)
@@ -73,13 +70,13 @@ async def fresh_environment(prefix: Path, python: Python, environment: Mapping[s
     return (str(prefix / "bin" / "python"), "-I", "-m", "pip"), await asyncio.to_thread(_make_readable, prefix)
 
 
-async def _unpack(prefix: Path, *, program: str, environment: Mapping[str, str]) -> Made:
+async def _unpack(prefix: Path, *, python: Python, environment: Mapping[str, str]) -> Made:
     """Make the kept environment. Only such an empty one is run on this host: packages could run code at the start."""
     with tempfile.TemporaryDirectory(prefix="gatewright-env-") as name:
         place = Path(name)
         (place / "unpack_pip.py").write_text(UNPACK, "utf-8")
-        own = (str(prefix / "bin" / "python"), "-I", "unpack_pip.py")
-        for words in ((program, "-I", "-m", "venv", "--without-pip", str(prefix)), own):
+        own = (str(prefix / "bin" / "python"), "-I", "unpack_pip.py", *python.wheels)
+        for words in ((python.program, "-I", "-m", "venv", "--without-pip", str(prefix)), own):
             await run_tool(words, folder=place, environment=environment)
     return Made(await asyncio.to_thread(_make_readable, prefix))
 

@@ -180,10 +180,8 @@ class GitHeader:
             return
         if _INDEX.fullmatch(self._value("index")) is None:
             raise patch_fault(self._at("index"), "the line does not name two objects", REMAKE, self.new)
-        mode, others = (
-            self._mode_of_index(),
-            {self._first_value("new_mode", "created"), self._first_value("old_mode", "deleted")} - {""},
-        )
+        mode = self._mode_of_index()
+        others = {self._first_value("new_mode", "created"), self._first_value("old_mode", "deleted")} - {""}
         if mode and (mode.encode() not in _MODES or others - {mode}):
             raise patch_fault(
                 self._at("index"), f"the mode of {quote_path(self.new)} is not that of the other lines", REMAKE, self.new
